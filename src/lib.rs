@@ -1,0 +1,3 @@
+//! Pinfold keeps untrusted AI agents in a pinfold on Linux.
+pub mod source;
+pub mod record;

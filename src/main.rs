@@ -1,0 +1,2 @@
+//! The `pinfold` program.
+fn main() {}
