@@ -114,7 +114,11 @@ impl Source {
 
     /// Records a fault at `span`.
     pub fn fault(&self, span: &Range<usize>, title: impl Into<String>) {
-        self.faults.borrow_mut().push(Fault { span: span.clone(), title: title.into(), hint: None });
+        self.faults.borrow_mut().push(Fault {
+            span: span.clone(),
+            title: title.into(),
+            hint: None,
+        });
     }
 
     /// Records a fault at `span` with a hint on how to mend it.
@@ -124,8 +128,7 @@ impl Source {
         title: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let fault =
-            Fault { span: span.clone(), title: title.into(), hint: Some(hint.into()) };
+        let fault = Fault { span: span.clone(), title: title.into(), hint: Some(hint.into()) };
         self.faults.borrow_mut().push(fault);
     }
 
@@ -355,8 +358,10 @@ impl<'s> Table<'s> {
 
     /// Reads every entry of this table as a string, with any keys.
     pub fn all_strings(&self) -> Vec<(At<String>, At<String>)> {
-        let text = |(key, (key_span, value)): (&&str, &(Range<usize>, &Spanned<DeValue<'_>>))| {
-            match value.get_ref() {
+        let text =
+            |(key, (key_span, value)): (&&str, &(Range<usize>, &Spanned<DeValue<'_>>))| match value
+                .get_ref()
+            {
                 DeValue::String(text) => Some((
                     At::new((*key).to_owned(), key_span.clone()),
                     At::new(text.to_string(), value.span()),
@@ -365,8 +370,7 @@ impl<'s> Table<'s> {
                     self.wrong(value, key, "a string");
                     None
                 }
-            }
-        };
+            };
         self.entries.iter().filter_map(text).collect()
     }
 

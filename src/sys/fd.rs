@@ -1,0 +1,89 @@
+//! Descriptors: pipes, memory files, and copies at numbers out of the way.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// Descriptors that the child puts at fixed numbers are moved here first, so that no number is
+/// overwritten before it was used.
+const HIGH: i32 = 64;
+
+/// Makes a pipe, closed on exec: read end and write end, both at high numbers.
+///
+/// # Errors
+/// As `pipe2(2)` and `fcntl(2)`.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    Ok((high(&read)?, high(&write)?))
+}
+
+/// Copies a descriptor to a high number, closed on exec.
+///
+/// # Errors
+/// As `fcntl(2)`.
+pub fn high(fd: impl AsFd) -> io::Result<OwnedFd> {
+    let copy = nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(HIGH))?;
+    // SAFETY: the kernel just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Makes reads and writes return at once when they would wait.
+///
+/// # Errors
+/// As `fcntl(2)`.
+pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
+    let flags = nix::fcntl::OFlag::O_NONBLOCK;
+    nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_SETFL(flags))?;
+    Ok(())
+}
+
+/// Puts content into a memory file that nobody can change or execute, opened for reading.
+///
+/// # Errors
+/// As `memfd_create(2)`, `write(2)`, `fcntl(2)` and `open(2)`.
+pub fn sealed(name: &CStr, content: &[u8]) -> io::Result<OwnedFd> {
+    let file = memory_file(name, libc::MFD_ALLOW_SEALING, libc::MFD_NOEXEC_SEAL)?;
+    (&file).write_all(content)?;
+    let seals = libc::F_SEAL_SEAL | libc::F_SEAL_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
+    // SAFETY: the descriptor is open and the call takes numbers only.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Opened anew through its link, so that the child's descriptor cannot write.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let reopened = File::open(path)?;
+    high(&reopened)
+}
+
+/// Puts a program into a memory file that can be executed.
+///
+/// # Errors
+/// As `memfd_create(2)` and `write(2)`.
+pub fn executable(name: &CStr, content: &[u8]) -> io::Result<OwnedFd> {
+    let file = memory_file(name, 0, libc::MFD_EXEC)?;
+    (&file).write_all(content)?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // A file that is open for writing cannot be executed, so only a reader is kept.
+    let reopened = File::open(path)?;
+    drop(file);
+    high(&reopened)
+}
+
+/// Makes a memory file; `newer` are flags of Linux 6.3, left out where the kernel is older.
+fn memory_file(name: &CStr, flags: u32, newer: u32) -> io::Result<File> {
+    for flags in [flags | newer, flags] {
+        // SAFETY: `name` is a C string that outlives the call.
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_CLOEXEC) };
+        if fd >= 0 {
+            // SAFETY: the kernel just returned this descriptor and nobody else owns it.
+            return Ok(unsafe { File::from_raw_fd(fd) });
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINVAL) {
+            return Err(error);
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EINVAL))
+}

@@ -1,0 +1,126 @@
+//! The mount interface of Linux 5.12 and later: constants and argument blocks that no crate
+//! offers without hiding an allocation, and the one mount call that the parent makes.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// `open_tree`: clone the mount.
+pub const OPEN_TREE_CLONE: u32 = 1;
+/// `move_mount`: the source is the descriptor itself.
+pub const MOVE_MOUNT_F_EMPTY_PATH: u32 = 0x04;
+/// `move_mount`: the target is the descriptor itself.
+pub const MOVE_MOUNT_T_EMPTY_PATH: u32 = 0x40;
+/// `fsopen`: close on exec.
+pub const FSOPEN_CLOEXEC: u32 = 1;
+/// `fsmount`: close on exec.
+pub const FSMOUNT_CLOEXEC: u32 = 1;
+/// `fsconfig`: set a flag.
+pub const FSCONFIG_SET_FLAG: u32 = 0;
+/// `fsconfig`: set a string.
+pub const FSCONFIG_SET_STRING: u32 = 1;
+/// `fsconfig`: make the file system.
+pub const FSCONFIG_CMD_CREATE: u32 = 6;
+
+/// Mount attribute: nothing can be written.
+pub const RDONLY: u64 = 0x01;
+/// Mount attribute: set-id bits count for nothing.
+pub const NOSUID: u64 = 0x02;
+/// Mount attribute: device files cannot be opened.
+pub const NODEV: u64 = 0x04;
+/// Mount attribute: nothing can be executed or mapped executable.
+pub const NOEXEC: u64 = 0x08;
+/// Mount attribute: owners are seen through a user namespace's map.
+pub const IDMAP: u64 = 0x0010_0000;
+
+/// `struct mount_attr` of `mount_setattr(2)`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns: u64,
+}
+
+/// Makes the argument block of `mount_setattr`.
+pub const fn attributes(set: u64, userns: Option<RawFd>, propagation: u64) -> Attributes {
+    let (set, userns) = match userns {
+        Some(fd) => (set | IDMAP, fd as u64),
+        None => (set, 0),
+    };
+    Attributes { set, clear: 0, propagation, userns }
+}
+
+/// `struct open_how` of `openat2(2)`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
+const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+const RESOLVE_BENEATH: u64 = 0x08;
+
+/// Opens a name below a folder with `O_PATH`, without following any link.
+pub const fn open_beneath() -> OpenHow {
+    let flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
+    OpenHow {
+        flags,
+        mode: 0,
+        resolve: RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS,
+    }
+}
+
+/// Opens a name below a folder with `O_PATH`, following links that stay below it.
+///
+/// # Errors
+/// `EXDEV` where the name leads out of the folder; otherwise as `openat2(2)`.
+pub fn open_resolved(dir: impl AsFd, path: &CStr) -> io::Result<OwnedFd> {
+    let flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
+    let how = OpenHow { flags, mode: 0, resolve: RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+    let dir = dir.as_fd().as_raw_fd();
+    // SAFETY: `path` is a C string and `how` an open_how of the size passed; both outlive the
+    // call, which keeps neither.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_openat2, dir, path.as_ptr(), &raw const how, size_of_val(&how))
+    };
+    owned(fd)
+}
+
+/// Finds out whether the mount that holds `path` can be id-mapped, by doing it on a detached
+/// clone that is thrown away.
+///
+/// # Errors
+/// The error of `open_tree(2)` or `mount_setattr(2)`; `EINVAL` where the file system cannot.
+pub fn try_idmap(path: &CStr, userns: impl AsFd) -> io::Result<()> {
+    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as u32;
+    // SAFETY: `path` is a C string that outlives the call.
+    let fd = unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) };
+    let tree = owned(fd)?;
+    let attr = attributes(0, Some(userns.as_fd().as_raw_fd()), 0);
+    // SAFETY: the empty path is a C string and `attr` a mount_attr of the size passed; both
+    // outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            &raw const attr,
+            size_of_val(&attr),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}

@@ -1,0 +1,296 @@
+//! The only file that clones.
+//!
+//! A child is made by `clone3` with `CLONE_VM | CLONE_VFORK` on a stack of its own: nothing is
+//! copied, however large the supervisor is, and the cloning thread sleeps until the child
+//! executes or ends. The signal that ends a tree with its supervisor (`PDEATHSIG`) fires when
+//! the cloning *thread* ends, so children are made by a [`Spawner`] thread that never ends, and
+//! never by a thread of the asynchronous runtime.
+
+use super::child;
+use super::step::Program;
+use nix::sched::CloneFlags;
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use std::arch::asm;
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc;
+
+/// Size of a child's stack, in bytes; the deepest walk uses a few kilobytes.
+const STACK_BYTES: usize = 64 << 10;
+/// Size of the unmapped guard below a stack, in bytes.
+const GUARD_BYTES: usize = 4 << 10;
+/// Jobs that may wait for a spawning thread.
+const JOBS_MAX: usize = 64;
+
+/// `struct clone_args` of `clone3(2)`, 88 bytes.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+type Entry = extern "C" fn(*const c_void) -> !;
+
+/// Makes a child that starts in `entry` on the stack named in `args`.
+///
+/// # Safety
+/// `args.stack` must be an unused stack that stays mapped until the child executes or ends;
+/// `data` must stay valid as long; with `CLONE_VM`, `entry` may touch only that stack and what
+/// nobody else writes.
+unsafe fn clone3(args: &CloneArgs, entry: Entry, data: *const c_void) -> Result<isize, i32> {
+    let result: isize;
+    // SAFETY: the caller vouches for the stack and the data. In the parent the instruction
+    // clobbers rcx, r11 and the result only. The child, on its own empty stack, calls `entry`,
+    // which never returns, so it never runs the code after this block.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone3 as isize => result,
+            in("rdi") std::ptr::from_ref(args),
+            in("rsi") size_of::<CloneArgs>(),
+            in("r12") data,
+            in("r13") entry,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    if result < 0 { Err((result as i32).wrapping_neg()) } else { Ok(result) }
+}
+
+/// Makes the inner child; called by the outer one, which sleeps until it executes or ends.
+///
+/// # Errors
+/// The error number of `clone3(2)`.
+pub(super) fn clone_inner(
+    entry: Entry,
+    data: *const c_void,
+    stack: usize,
+    size: usize,
+) -> Result<isize, i32> {
+    let args = CloneArgs {
+        flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: stack as u64,
+        stack_size: size as u64,
+        ..CloneArgs::default()
+    };
+    // SAFETY: the spawning thread mapped this stack for this one child and keeps it; `data` is
+    // on the stack of the caller, which CLONE_VFORK holds asleep meanwhile.
+    unsafe { clone3(&args, entry, data) }
+}
+
+/// A child's stack: mapped memory with an unmapped guard below it.
+#[derive(Debug)]
+struct Stack {
+    base: *mut c_void,
+}
+
+impl Stack {
+    fn new() -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), STACK_BYTES + GUARD_BYTES, protection, flags, -1, 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let stack = Self { base };
+        // SAFETY: the lowest page of the mapping just made, which nobody uses yet.
+        let guarded = unsafe { libc::mprotect(base, GUARD_BYTES, libc::PROT_NONE) };
+        if guarded == 0 { Ok(stack) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Returns the lowest usable address.
+    fn start(&self) -> usize {
+        self.base as usize + GUARD_BYTES
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: `new` made this mapping and no child runs on it any more when it is dropped.
+        let result = unsafe { libc::munmap(self.base, STACK_BYTES + GUARD_BYTES) };
+        debug_assert_eq!(result, 0, "a mapping of our own can be unmapped");
+    }
+}
+
+struct Job {
+    program: Program,
+    pidfd: Arc<AtomicI32>,
+    done: mpsc::SyncSender<io::Result<i32>>,
+}
+
+/// A thread that makes children and never ends while the process lives.
+#[derive(Debug, Clone)]
+pub struct Spawner {
+    jobs: mpsc::SyncSender<Job>,
+}
+
+/// A child that is being made.
+#[derive(Debug)]
+pub struct Launch {
+    pidfd: Arc<AtomicI32>,
+    done: mpsc::Receiver<io::Result<i32>>,
+}
+
+impl Spawner {
+    /// Starts the thread. With `drop_bounding` it first empties its own bounding and ambient
+    /// capability sets, which its children inherit; a child in a new user namespace gets a full
+    /// set again and must do this itself.
+    ///
+    /// # Errors
+    /// Those of making a thread.
+    pub fn start(drop_bounding: bool) -> io::Result<Self> {
+        let (jobs, queue) = mpsc::sync_channel::<Job>(JOBS_MAX);
+        std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
+            let ready = prepare_thread(drop_bounding);
+            while let Ok(job) = queue.recv() {
+                let made = match &ready {
+                    Ok(()) => make(&job.program, &job.pidfd),
+                    Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+                };
+                // Dropping the program closes this process's copies of the child's pipes, so
+                // that their other ends see the child end; only then is the result told.
+                drop(job.program);
+                // Whoever asked may have given up; the child is theirs to end all the same.
+                drop(job.done.send(made));
+            }
+            // The sender lives as long as the process; a thread that ended would end its
+            // children with it, so it never does.
+            loop {
+                std::thread::park();
+            }
+        })?;
+        Ok(Self { jobs })
+    }
+
+    /// Hands over a program; the child is made in the background.
+    pub fn launch(&self, program: Program) -> Launch {
+        let pidfd = Arc::new(AtomicI32::new(-1));
+        let (done_sender, done) = mpsc::sync_channel(1);
+        let job = Job { program, pidfd: Arc::clone(&pidfd), done: done_sender };
+        // A closed queue means that the thread died; the dropped job then closes the report
+        // pipe and `done`, which `Launch` tells as an error.
+        drop(self.jobs.send(job));
+        Launch { pidfd, done }
+    }
+}
+
+impl Launch {
+    /// Takes the child's pidfd; there is one as soon as the child has written to its report
+    /// pipe.
+    pub fn take_pidfd(&self) -> Option<OwnedFd> {
+        let fd = self.pidfd.swap(-1, Ordering::AcqRel);
+        // SAFETY: the kernel stored this descriptor at the clone; the swap hands it out once.
+        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Waits until the cloning thread is awake again: the outer child executed or ended.
+    /// Returns its process id.
+    ///
+    /// # Errors
+    /// Those of `clone3(2)` and of preparing the thread.
+    pub fn wait(&self) -> io::Result<i32> {
+        let lost = |_| io::Error::other("the spawning thread is gone");
+        self.done.recv().map_err(lost)?
+    }
+}
+
+/// Gives the thread its own file system state, no signals and no capability to hand on.
+fn prepare_thread(drop_bounding: bool) -> io::Result<()> {
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?;
+    nix::sched::unshare(CloneFlags::CLONE_FS)?;
+    if drop_bounding {
+        caps::clear(None, caps::CapSet::Ambient).map_err(io::Error::other)?;
+        for capability in caps::all() {
+            let known = caps::has_cap(None, caps::CapSet::Bounding, capability);
+            if known.unwrap_or(false) {
+                caps::drop(None, caps::CapSet::Bounding, capability).map_err(io::Error::other)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn make(program: &Program, pidfd: &AtomicI32) -> io::Result<i32> {
+    let (outer_stack, inner_stack) = (Stack::new()?, Stack::new()?);
+    let start = child::Start { program, inner_stack: (inner_stack.start(), STACK_BYTES) };
+    let shared = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD;
+    let mut flags = (shared | program.namespaces) as u32 as u64;
+    flags |= CLONE_CLEAR_SIGHAND;
+    let cgroup = program.cgroup.as_ref().map(std::os::fd::AsRawFd::as_raw_fd);
+    flags |= if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 };
+    let args = CloneArgs {
+        flags,
+        pidfd: pidfd.as_ptr() as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: outer_stack.start() as u64,
+        stack_size: STACK_BYTES as u64,
+        cgroup: cgroup.map_or(0, |fd| fd as u64),
+        ..CloneArgs::default()
+    };
+    let data = (&raw const start).cast();
+    // SAFETY: both stacks and `start` live until this function returns, and CLONE_VFORK holds
+    // this thread here until the child executed or ended. The kernel stores the pidfd, an int,
+    // into the atomic's memory. `outer` reads the program and writes only its own stacks.
+    let made = unsafe { clone3(&args, child::outer, data) };
+    made.map(|pid| pid as i32).map_err(io::Error::from_raw_os_error)
+}
+
+/// `clone3` flag: handlers become the default action. Without it a handler of the supervisor
+/// could run in the child.
+const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+/// `clone3` flag: the child is born in the cgroup named by `cgroup`.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Makes a throw-away process in a new user namespace and calls `use_it` with its process id
+/// while it sleeps.
+///
+/// # Errors
+/// Those of `clone3(2)`, for example `EPERM` where user namespaces are forbidden, and those of
+/// `use_it`.
+pub(super) fn with_user_namespace<T>(use_it: impl FnOnce(i32) -> io::Result<T>) -> io::Result<T> {
+    let stack = Stack::new()?;
+    let pidfd = AtomicI32::new(-1);
+    let flags = libc::CLONE_VM | libc::CLONE_NEWUSER | libc::CLONE_PIDFD;
+    let args = CloneArgs {
+        flags: flags as u32 as u64 | CLONE_CLEAR_SIGHAND,
+        pidfd: pidfd.as_ptr() as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: stack.start() as u64,
+        stack_size: STACK_BYTES as u64,
+        ..CloneArgs::default()
+    };
+    // SAFETY: the stack lives until the child has been killed and reaped below; the child
+    // touches nothing but that stack.
+    let made = unsafe { clone3(&args, child::sleep_for_ever, std::ptr::null()) };
+    let pid = made.map_err(io::Error::from_raw_os_error)? as i32;
+    // SAFETY: the kernel stored a descriptor of this child, owned by nobody else.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd.into_inner()) };
+    let result = use_it(pid);
+    super::signal::send(&pidfd, libc::SIGKILL)?;
+    super::wait::reap(&pidfd)?;
+    result
+}
