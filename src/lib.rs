@@ -1,4 +1,7 @@
 //! Pinfold keeps untrusted AI agents in a pinfold on Linux.
 pub mod sys;
 pub mod source;
+
 pub mod record;
+
+pub mod profile;

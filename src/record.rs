@@ -162,6 +162,39 @@ pub enum Verdict {
     Refuse,
 }
 
+/// What a template promises that its call may do at most, from less to more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// No workspace at all.
+    None,
+    /// Reads the workspace.
+    ReadOnly,
+    /// Writes in the workspace.
+    WorkspaceWrite,
+    /// Reaches a network.
+    Network,
+}
+
+impl Access {
+    /// Returns the name that stands in catalogs and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::Network => "network",
+        }
+    }
+
+    /// Finds the class that has this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::None, Self::ReadOnly, Self::WorkspaceWrite, Self::Network]
+            .into_iter()
+            .find(|access| access.as_str() == name)
+    }
+}
+
 /// Defines [`Code`] from one table: variant, name, exit code, meaning.
 macro_rules! codes {
     ($($variant:ident $name:literal $exit:literal $means:literal,)*) => {
@@ -641,6 +674,15 @@ mod tests {
     fn escaped_text_is_one_safe_line() {
         let shown = Text(b"a\n\x1b[1m\xff\xe2\x80\xae\\".to_vec()).escaped();
         assert_eq!(shown, r"a\n\u{1b}[1m\xff\u{202e}\\");
+    }
+
+    #[test]
+    fn access_classes_are_ordered_and_have_names() {
+        let names = ["none", "read-only", "workspace-write", "network"];
+        let classes: Vec<Access> = names.iter().filter_map(|name| Access::parse(name)).collect();
+        assert!(classes.is_sorted());
+        assert_eq!(classes.iter().map(|class| class.as_str()).collect::<Vec<_>>(), names);
+        assert_eq!(Access::parse("Network"), None);
     }
 
     #[test]

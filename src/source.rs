@@ -18,6 +18,9 @@ use toml::de::{DeTable, DeValue};
 /// Longest configuration file that is read, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Largest size that a file may name, in bytes: every reader of JSON keeps it exactly.
+pub const SIZE_BYTES_MAX: u64 = 1 << 53;
+
 /// One configuration text and the faults found in it.
 #[derive(Debug)]
 pub struct Source {
@@ -156,6 +159,14 @@ impl Source {
         }
     }
 
+    /// Ends a check that was made after [`Source::read`], when other files were known too.
+    ///
+    /// # Errors
+    /// All faults that the check recorded.
+    pub fn checked(&self) -> Result<(), Faults> {
+        if self.faults.borrow().is_empty() { Ok(()) } else { Err(self.finish()) }
+    }
+
     /// Renders what was recorded.
     fn finish(&self) -> Faults {
         let mut faults = self.faults.borrow().clone();
@@ -287,6 +298,25 @@ impl<'s> Table<'s> {
         }
     }
 
+    /// Reads a size: a whole number of bytes, or a string such as `"64KiB"`.
+    pub fn size(&self, key: &'static str) -> Option<At<u64>> {
+        let value = self.get(key)?;
+        let bytes = match value.get_ref() {
+            DeValue::Integer(digits) => u64::from_str_radix(digits.as_str(), digits.radix()).ok(),
+            DeValue::String(text) => size_of(text),
+            _ => None,
+        };
+        match bytes {
+            Some(bytes) if bytes <= SIZE_BYTES_MAX => Some(At::new(bytes, value.span())),
+            _ => {
+                let title = format!("`{key}` must be a size of at most 8192TiB");
+                let hint = "write \"4GiB\", \"512MiB\", \"64KiB\" or a number of bytes";
+                self.source.fault_hint(&value.span(), title, hint);
+                None
+            }
+        }
+    }
+
     /// Reads a list of strings; absent is empty.
     pub fn strings(&self, key: &'static str) -> Vec<At<String>> {
         self.get(key).map_or_else(Vec::new, |value| self.string_list(value, key))
@@ -389,6 +419,22 @@ impl<'s> Table<'s> {
     }
 }
 
+/// Returns the bytes that a written size means.
+fn size_of(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|ch: char| !ch.is_ascii_digit());
+    let unit: u64 = match &text[digits.len()..] {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return None,
+    };
+    // `parse` alone would also take a sign.
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse::<u64>().ok().filter(|_| plain)?.checked_mul(unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,5 +469,24 @@ mod tests {
         let shown = read("name = \nn = 12\n").expect_err("no value");
         assert!(shown.contains("a.toml:1:"), "{shown}");
         assert!(!shown.contains("missing"), "{shown}");
+    }
+
+    #[test]
+    fn sizes_have_binary_units_and_a_limit() {
+        let read = |text: &str| {
+            let source = Source::new("a.toml", format!("n = {text}"));
+            source.read(|top| top.size("n")).map(|(size, _)| size.value)
+        };
+        assert_eq!(read("\"4GiB\"").expect("sound"), 4 << 30);
+        assert_eq!(read("\"64KiB\"").expect("sound"), 64 << 10);
+        assert_eq!(read("\"12\"").expect("sound"), 12);
+        assert_eq!(read("1_024").expect("sound"), 1024);
+        for text in ["'4GB'", "'+4KiB'", "'4 GiB'", "''", "'GiB'", "-1", "1.5", "'9000TiB'"] {
+            let shown = read(text).expect_err(text).to_string();
+            assert!(shown.contains("`n` must be a size"), "{shown}");
+            assert!(shown.contains("a.toml:1:5"), "{shown}");
+        }
+        read("'99999999999999999999TiB'").expect_err("more than 64 bits");
+        read("'18446744073709551615TiB'").expect_err("overflows");
     }
 }
