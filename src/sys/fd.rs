@@ -71,6 +71,20 @@ pub fn executable(name: &CStr, content: &[u8]) -> io::Result<OwnedFd> {
     high(&reopened)
 }
 
+/// Replaces a small file at once: readers see the old content or the new, never a part.
+///
+/// # Errors
+/// As `open(2)`, `write(2)` and `rename(2)`.
+pub fn replace(path: &std::path::Path, content: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options.open(&name)?.write_all(content)?;
+    std::fs::rename(&name, path)
+}
+
 /// Makes a memory file; `newer` are flags of Linux 6.3, left out where the kernel is older.
 fn memory_file(name: &CStr, flags: u32, newer: u32) -> io::Result<File> {
     for flags in [flags | newer, flags] {

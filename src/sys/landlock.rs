@@ -57,7 +57,12 @@ impl Rights {
         Self(AccessFs::Execute.into())
     }
 
-    /// Writing to files that exist, and calls that configure a terminal among them.
+    /// Using device files: reading, writing, and the calls that configure them.
+    pub fn devices() -> Self {
+        Self(Self::read_files().0 | Self::write_files().0 | AccessFs::IoctlDev)
+    }
+
+    /// Writing to files that exist.
     pub fn write_files() -> Self {
         Self(AccessFs::WriteFile | AccessFs::Truncate)
     }

@@ -75,18 +75,31 @@ pub const fn open_beneath() -> OpenHow {
     }
 }
 
+/// Opens a name below a folder with `O_PATH`, without following any link.
+///
+/// # Errors
+/// `ELOOP` where a link is on the way; otherwise as `openat2(2)`.
+pub fn open_exact(dir: impl AsFd, path: &CStr) -> io::Result<OwnedFd> {
+    open_how(dir, path, &open_beneath())
+}
+
 /// Opens a name below a folder with `O_PATH`, following links that stay below it.
 ///
 /// # Errors
 /// `EXDEV` where the name leads out of the folder; otherwise as `openat2(2)`.
 pub fn open_resolved(dir: impl AsFd, path: &CStr) -> io::Result<OwnedFd> {
     let flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
-    let how = OpenHow { flags, mode: 0, resolve: RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+    let resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    open_how(dir, path, &OpenHow { flags, mode: 0, resolve })
+}
+
+fn open_how(dir: impl AsFd, path: &CStr, how: &OpenHow) -> io::Result<OwnedFd> {
     let dir = dir.as_fd().as_raw_fd();
+    let size = size_of::<OpenHow>();
     // SAFETY: `path` is a C string and `how` an open_how of the size passed; both outlive the
     // call, which keeps neither.
     let fd = unsafe {
-        libc::syscall(libc::SYS_openat2, dir, path.as_ptr(), &raw const how, size_of_val(&how))
+        libc::syscall(libc::SYS_openat2, dir, path.as_ptr(), std::ptr::from_ref(how), size)
     };
     owned(fd)
 }

@@ -1,0 +1,151 @@
+//! Who the command is: another, unprivileged user where the supervisor is root, the same one
+//! where it is not.
+
+use super::host::{Host, Mode};
+use super::workspace::{Workspace, c_path};
+use crate::profile::Profile;
+use crate::record::{Access, Code, Refusal};
+use crate::sys;
+use serde::Serialize;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// First user id of commands that root starts.
+const FIRST_UID: u32 = 60_000;
+/// How many commands of root can run at once under ids of their own.
+const SLOTS: u32 = 4_096;
+
+/// A user id that no other run uses now; given back when dropped.
+#[derive(Debug)]
+pub struct UidSlot {
+    uid: u32,
+    _held: File,
+}
+
+impl UidSlot {
+    /// Takes the first free id below `folder`, where a locked file stands for each.
+    ///
+    /// # Errors
+    /// Those of making and locking the file; `ResourceBusy` where every id is taken.
+    pub fn take(folder: &Path, passwd: &str) -> io::Result<Self> {
+        match std::fs::create_dir(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let named = |uid: u32| {
+            let of = |line: &str| line.split(':').nth(2).and_then(|id| id.parse().ok());
+            passwd.lines().any(|line| of(line) == Some(uid))
+        };
+        for uid in (FIRST_UID..FIRST_UID + SLOTS).filter(|uid| !named(*uid)) {
+            let mut options = File::options();
+            options.write(true).create(true).truncate(false).mode(0o600);
+            let file =
+                options.custom_flags(libc::O_NOFOLLOW).open(folder.join(uid.to_string()))?;
+            match file.try_lock() {
+                Ok(()) if sys::idmap::exists(uid)? => return Ok(Self { uid, _held: file }),
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
+}
+
+/// Who the command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// User id, as the supervisor sees it.
+    pub uid: u32,
+    /// Group id, as the supervisor sees it.
+    pub gid: u32,
+    /// Owner and group on disk that the workspace's mount swaps with the command's ids.
+    pub swapped_with: Option<(u32, u32)>,
+    /// Whether the supervisor is an ordinary user and the command the same one.
+    pub same_user: bool,
+}
+
+/// The identity and what it needs.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The identity.
+    pub identity: Identity,
+    /// The user namespace whose maps swap the ids.
+    pub userns: Option<OwnedFd>,
+    /// The user id taken for this run.
+    pub slot: Option<UidSlot>,
+}
+
+/// Chooses the identity for a run.
+///
+/// # Errors
+/// A refusal with code `workspace` where a writing command of root would have to be uid 0, with
+/// code `host` where no id can be had.
+pub fn choose(
+    host: &Host,
+    slots: &Path,
+    passwd: &str,
+    workspace: &Workspace,
+    profile: &Profile,
+    access: Access,
+) -> Result<Chosen, Refusal> {
+    if host.mode == Mode::User {
+        let (uid, gid) = (host.uid, host.gid);
+        let identity = Identity { uid, gid, swapped_with: None, same_user: true };
+        return Ok(Chosen { identity, userns: None, slot: None });
+    }
+    let failed = |error: io::Error| {
+        let next = "see that the state folder is writable and user ids from 60000 are mapped here";
+        Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
+    };
+    let slot = UidSlot::take(slots, passwd).map_err(failed)?;
+    let ids = (slot.uid, slot.uid);
+    let plain = Identity { uid: ids.0, gid: ids.1, swapped_with: None, same_user: false };
+    if access == Access::None || workspace.owner == ids {
+        return Ok(Chosen { identity: plain, userns: None, slot: Some(slot) });
+    }
+    let swapping = sys::idmap::swapping(workspace.owner, ids).and_then(|userns| {
+        sys::mount::try_idmap(&c_path(&workspace.path), &userns)?;
+        Ok(userns)
+    });
+    match swapping {
+        Ok(userns) => {
+            let identity = Identity { swapped_with: Some(workspace.owner), ..plain };
+            Ok(Chosen { identity, userns: Some(userns), slot: Some(slot) })
+        }
+        // What only reads needs no map: it sees files as they are.
+        Err(_) if access <= Access::ReadOnly => {
+            Ok(Chosen { identity: plain, userns: None, slot: Some(slot) })
+        }
+        Err(error) => as_owner(workspace, profile, &error),
+    }
+}
+
+/// Where the file system cannot be id-mapped, only the owner can write what the owner has.
+fn as_owner(
+    workspace: &Workspace,
+    profile: &Profile,
+    error: &io::Error,
+) -> Result<Chosen, Refusal> {
+    let (uid, gid) = workspace.owner;
+    if (uid == 0 || gid == 0) && !profile.run_as_owner {
+        return Err(Refusal::new(
+            Code::Workspace,
+            format!("{}, which belongs to root", workspace.path.display()),
+            format!(
+                "its file system cannot be mounted with swapped owners ({error}), and a command \
+                 that writes there would have to be uid 0"
+            ),
+            format!(
+                "chown -R the workspace to an ordinary user and group, or set run_as_owner = true \
+                 in profile {} to run as uid 0 without capabilities",
+                profile.name
+            ),
+        ));
+    }
+    let identity = Identity { uid, gid, swapped_with: None, same_user: false };
+    Ok(Chosen { identity, userns: None, slot: None })
+}

@@ -1,0 +1,23 @@
+//! Profile part to plan part: limits that the kernel keeps for each process.
+
+use crate::profile::Profile;
+
+/// A resource limit: its name in a profile, the kernel's number for it, and the value.
+pub type Limit = (&'static str, u32, u64);
+
+/// Returns the resource limits of a run. What a profile says of memory is for a cgroup and is
+/// not among them; a plan lists only what is enforced.
+pub fn resource_limits(profile: &Profile) -> Vec<Limit> {
+    let limits = &profile.limits;
+    let numbered = [
+        ("file_size", libc::RLIMIT_FSIZE, limits.file_size),
+        ("open_files", libc::RLIMIT_NOFILE, limits.open_files),
+        ("pids", libc::RLIMIT_NPROC, limits.pids),
+        ("cpu", libc::RLIMIT_CPU, limits.cpu),
+        ("core", libc::RLIMIT_CORE, Some(0)),
+    ];
+    let set = |(name, resource, value): (&'static str, u32, Option<u64>)| {
+        value.map(|value| (name, resource, value))
+    };
+    numbered.into_iter().filter_map(set).collect()
+}

@@ -1,0 +1,12 @@
+//! Carries a plan out: compiles it to steps, makes the child, and holds it at the gate.
+//!
+//! Nothing is decided here. [`prepare`] gives a [`Gated`] child that builds its sandbox and then
+//! waits; only a receipt for the very same plan opens the gate. A gated child that is dropped,
+//! or whose supervisor dies, ends without having executed anything.
+#![forbid(unsafe_code)]
+
+mod compile;
+mod launch;
+
+pub use compile::Layers;
+pub use launch::{Child, Fault, Gated, Pipes, prepare};
