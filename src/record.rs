@@ -162,6 +162,39 @@ pub enum Verdict {
     Refuse,
 }
 
+/// What a template lets a call do, from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Nothing of the workspace.
+    None,
+    /// Reads the workspace.
+    ReadOnly,
+    /// Reads and writes the workspace.
+    WorkspaceWrite,
+    /// Reaches the network.
+    Network,
+}
+
+impl Access {
+    /// Returns the name that stands in configuration and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::Network => "network",
+        }
+    }
+
+    /// Reads the name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::None, Self::ReadOnly, Self::WorkspaceWrite, Self::Network]
+            .into_iter()
+            .find(|access| access.as_str() == text)
+    }
+}
+
 /// Defines [`Code`] from one table: variant, name, exit code, meaning.
 macro_rules! codes {
     ($($variant:ident $name:literal $exit:literal $means:literal,)*) => {
