@@ -57,12 +57,9 @@ pub(super) fn shape(unfit: Unfit) -> Refusal {
 pub(super) fn unknown(name: &str, instead: Option<&Instead>) -> Refusal {
     let shown = shown(name.as_bytes());
     let mut refusal = match instead {
-        Some(entry) => Refusal::new(
-            Code::Instead,
-            shown,
-            entry.reason.as_str(),
-            format!("use: {}", entry.replacement),
-        ),
+        Some(entry) => {
+            Refusal::new(Code::Instead, shown, entry.reason.as_str(), entry.replacement.as_str())
+        }
         None => {
             let next = format!(
                 "ask the operator to add an entry for it to the catalog: [[tool]] \

@@ -4,7 +4,7 @@
 //! subcommand is the start of another. Word lists never name what a template already has.
 #![forbid(unsafe_code)]
 
-use super::template::{Instead, ListedRefusal, Opt, Program, Route, Template};
+use super::template::{Form, Instead, ListedRefusal, Opt, Program, Route, Template};
 use crate::source::{At, Source};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -103,8 +103,8 @@ fn check_forbid(source: &Source, draft: &Draft) {
             && flag.chars().skip(1).all(listed)
     };
     let has_value = |opt: &Opt, flag: &str| {
-        let joined = flag.strip_prefix(opt.name.as_str()).is_some_and(|rest| !rest.is_empty());
-        opt.value.is_some() && !opt.name.starts_with("--") && joined
+        let joins = opt.value.as_ref().is_some_and(|value| value.forms.contains(&Form::Att));
+        joins && flag.len() > 2 && flag.starts_with(&opt.name)
     };
     for (flag, _) in &template.forbid {
         let accepted = template.option(flag).is_some()

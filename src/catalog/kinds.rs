@@ -240,7 +240,7 @@ fn check_requirement(text: &str) -> Result<(), &'static str> {
         let at = text.len().checked_sub(end.len());
         at.and_then(|at| text.get(at..)).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
     };
-    refuse_if(ARCHIVE_ENDINGS.iter().any(|end| ends_with(end)), "looks like an archive file")?;
+    refuse_if(ARCHIVE_ENDINGS.iter().any(ends_with), "looks like an archive file")?;
     refuse_if(!is_requirement(text), "is not a package name with optional version bounds")
 }
 

@@ -9,7 +9,7 @@ use super::Catalog;
 use super::answer::{self, Unfit};
 use super::kinds::{Kind, Spec};
 use super::shape;
-use super::template::{Form, Opt, Program, Template};
+use super::template::{Form, Group, Opt, Program, Route, Template};
 use crate::record::{Code, Refusal, Verdict};
 use std::ffi::OsString;
 
@@ -56,7 +56,8 @@ impl Catalog {
     /// Decides a call. A template that fits gives its decision, which may be to refuse.
     ///
     /// An opaque template's `scan` is not evaluated: every argv of the right count gets the
-    /// template's decision, which is never `auto`.
+    /// template's decision, which is never `auto`. Nor do `unmatched` and `unknown_program`
+    /// count: what no template accepts is refused, which is never laxer than they are.
     ///
     /// # Errors
     /// Why no template fits.
@@ -69,8 +70,9 @@ impl Catalog {
         };
         let (template, sub, sub_len) = self.select(program, &words)?;
         let mut walk = Walk { template, sub, words: &words, at: sub_len, seen: 0, operands: 0 };
-        if template.opaque { walk.check_count(words.len() - sub_len) } else { walk.run() }
-            .map_err(|unfit| answer::argv(unfit, template))?;
+        let fits =
+            if template.opaque { walk.check_count(words.len() - sub_len) } else { walk.run() };
+        fits.map_err(|unfit| answer::argv(unfit, template))?;
         let operands = walk.operands;
         Ok(Matched { template, verdict: template.decision, sub_len, operands })
     }
@@ -127,7 +129,7 @@ impl Program {
     ///
     /// Because no route's words start another's, only the last one that sorts at or before
     /// `rest` can fit.
-    fn route(&self, rest: &[&str]) -> Option<&super::template::Route> {
+    fn route(&self, rest: &[&str]) -> Option<&Route> {
         let words = |sub: &[String]| sub.iter().map(String::as_str).cmp(rest.iter().copied());
         let after = self.routes.partition_point(|route| words(&route.sub).is_le());
         let route = &self.routes[after.checked_sub(1)?];
@@ -159,7 +161,7 @@ impl<'a> Walk<'a> {
             self.at += 1;
         }
         self.check_operands()?;
-        let absent = |group: &&super::template::Group| self.seen & group.mask == 0;
+        let absent = |group: &&Group| self.seen & group.mask == 0;
         if let Some(group) = self.template.required_any.iter().find(absent) {
             let names = group.names.join(" or ");
             let reason = format!("{names} is required");

@@ -97,6 +97,27 @@ fn word_lists_change_no_decision() {
 }
 
 #[test]
+fn the_order_of_the_file_changes_nothing() {
+    let text = include_str!("../../sandbox-profiles/catalog.toml");
+    let (tools, words) = text.split_once("[[refuse]]").expect("word lists stand last");
+    let (head, tools) = tools.split_once("[[tool]]").expect("templates");
+    let mut tools: Vec<_> = tools.split("[[tool]]").collect();
+    tools.reverse();
+    let turned = format!("{head}[[tool]]{}[[refuse]]{words}", tools.join("[[tool]]"));
+    let turned = parse(&turned).expect("sound");
+    assert_ne!(turned.templates()[0].id, shipped().templates()[0].id);
+    let shipped = shipped();
+    for vector in vectors() {
+        let request = strings(&vector["argv"]);
+        let outcome = |catalog: &Catalog| match catalog.decide(&request) {
+            Ok(matched) => (Some(matched.template.id.clone()), None),
+            Err(refusal) => (None, Some(refusal.code)),
+        };
+        assert_eq!(outcome(&turned), outcome(&shipped), "{vector}");
+    }
+}
+
+#[test]
 fn no_template_accepts_an_option_that_it_does_not_list() {
     let catalog = shipped();
     let mut tried = 0;
@@ -360,6 +381,8 @@ fn options_that_could_be_read_in_two_ways_are_faults() {
     check_tool_fault(&many, "65 flags and values, at most 64 fit", "[[tool]]");
     let forbid = "cluster = true\nflags = [\"-a\", \"-b\"]\nforbid = { \"-ab\" = \"no\" }";
     check_tool_fault(forbid, "`forbid` names `-ab`, which the template accepts", "id =");
+    let joined = format!("{}\nforbid = {{ \"-nx\" = \"no\" }}", value("-n", "att"));
+    check_tool_fault(&joined, "`forbid` names `-nx`, which the template accepts", "id =");
 }
 
 #[test]
