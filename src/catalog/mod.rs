@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+pub mod identity;
+mod image;
 mod index;
 mod kinds;
 mod matching;
