@@ -1,7 +1,18 @@
 //! Pinfold keeps untrusted AI agents in a pinfold on Linux.
+//!
+//! **The order of these lines is the law: a module uses only modules above it.** Reading order,
+//! data order and dependency order are the same. `tests/layout.rs` keeps it; a later room takes
+//! the place that `docs/ARCHITECTURE.md` gives it.
+
+/// The kernel; the only unsafe code; knows nothing of the product.
 pub mod sys;
+/// Configuration text: reading it with spans, and faults that point at path:line:col.
 pub mod source;
-
+/// The vocabulary that is written to the trail or crosses a door.
 pub mod record;
-
+/// What may a command touch? Pure: parse, inherit, check.
 pub mod profile;
+/// May it run? Pure: parse, match, and the pinning of programs.
+pub mod catalog;
+/// Everything a launch will do: printable, comparable, digestible.
+pub mod plan;

@@ -1,0 +1,281 @@
+//! From the catalog's text to a [`Catalog`]: every structural fault of the file is collected
+//! and shown with its place.
+//!
+//! This file reads the head and the word lists; `tool.rs` reads one template, `index.rs`
+//! checks entries against each other.
+#![forbid(unsafe_code)]
+
+use super::index::{self, Draft};
+use super::shape::{ARG_BYTES_MAX, ARGS_MAX, is_program_name};
+use super::template::{Instead, LINE_BYTES_MAX, Limits, ListedRefusal, Policy};
+use super::{Catalog, tool};
+use crate::record::{Digest, Verdict};
+use crate::source::{At, Faults, Source, Table};
+use sha2::{Digest as _, Sha256};
+use std::path::{Component, Path, PathBuf};
+
+/// The only `schema` that this version reads.
+const SCHEMA: u64 = 1;
+
+/// Most counted refusals of one step before the session stops.
+const REFUSALS_MAX: u64 = 200;
+
+impl Catalog {
+    /// Reads a catalog.
+    ///
+    /// # Errors
+    /// Every structural fault of the text.
+    pub fn parse(source: Source) -> Result<Self, Faults> {
+        let (mut catalog, source) = source.read(read)?;
+        catalog.file = source.name().to_owned();
+        catalog.text = source.text().to_owned();
+        catalog.digest = Digest(Sha256::digest(source.text().as_bytes()).into());
+        Ok(catalog)
+    }
+}
+
+fn read(top: &Table<'_>) -> Option<Catalog> {
+    match top.number("schema", u64::MAX) {
+        None if !top.has("schema") => top.missing("schema"),
+        Some(schema) if schema.value != SCHEMA => {
+            top.source().fault(&schema.span, format!("this version reads schema {SCHEMA} only"));
+        }
+        _ => {}
+    }
+    let name = top.required("name");
+    let head = match top.table("policy") {
+        Some(table) => {
+            let head = read_policy(&table);
+            table.done();
+            head
+        }
+        None => {
+            if !top.has("policy") {
+                top.missing("policy");
+            }
+            None
+        }
+    };
+    let mut drafts = Vec::new();
+    for table in top.tables("tool") {
+        let profiles = head.as_ref().map(|(policy, _)| policy.profiles.as_slice());
+        drafts.extend(tool::read(&table, profiles));
+        table.done();
+    }
+    let (mut refusals, mut instead) = (Vec::new(), Vec::new());
+    for table in top.tables("refuse") {
+        refusals.extend(read_refusal(&table, head.as_ref().map(|(policy, _)| policy)));
+        table.done();
+    }
+    for table in top.tables("instead") {
+        instead.extend(read_instead(&table));
+        table.done();
+    }
+    let index = index::build(top.source(), &drafts, &refusals, &instead);
+    let (policy, path) = head?;
+    Some(Catalog {
+        file: PathBuf::new(),
+        text: String::new(),
+        digest: Digest([0; 32]),
+        name: name?.value,
+        policy,
+        path,
+        templates: drafts.into_iter().map(|Draft { template, .. }| template).collect(),
+        refusals: refusals.into_iter().map(|(entry, _)| entry).collect(),
+        instead: instead.into_iter().map(|(entry, _)| entry).collect(),
+        programs: index.programs,
+        refusal_of: index.refusal_of,
+        instead_of: index.instead_of,
+    })
+}
+
+fn read_policy(table: &Table<'_>) -> Option<(Policy, Vec<PathBuf>)> {
+    let answers = [("refuse", Verdict::Refuse), ("ask", Verdict::Ask)];
+    let unmatched = one_of(table, "unmatched", &answers).unwrap_or(Verdict::Refuse);
+    let unknown_program = one_of(table, "unknown_program", &answers).unwrap_or(Verdict::Refuse);
+    one_of(table, "headless_ask", &answers[..1]);
+    read_shell_mode(table);
+    let path = read_path(table);
+    let profiles = required_list(table, "profiles");
+    let profiles: Vec<String> = profiles.into_iter().map(|profile| profile.value).collect();
+    let ask_profile = table.string("ask_profile");
+    if let Some(profile) = &ask_profile {
+        check_profile(table, profile, &profiles);
+    } else if !table.has("ask_profile") && [unmatched, unknown_program].contains(&Verdict::Ask) {
+        let hint = "name the profile of calls that no template describes";
+        table.source().fault_hint(table.span(), "`ask` needs `ask_profile`", hint);
+    }
+    let limits = Limits {
+        args: limit(table, "max_args", ARGS_MAX),
+        arg_bytes: limit(table, "max_arg_bytes", ARG_BYTES_MAX),
+        line_bytes: limit(table, "max_line_bytes", LINE_BYTES_MAX),
+    };
+    let refusals_per_step = tool::at_least_one(table, "refusals_per_step", REFUSALS_MAX);
+    let policy = Policy {
+        unmatched,
+        unknown_program,
+        ask_profile: ask_profile.map(|profile| profile.value),
+        profiles,
+        limits,
+        refusals_per_step: refusals_per_step.unwrap_or(10),
+    };
+    Some((policy, path))
+}
+
+fn read_shell_mode(table: &Table<'_>) {
+    let Some(mode) = table.string("shell_mode") else { return };
+    match mode.value.as_str() {
+        "simple" => {}
+        "compound" => table.source().fault_hint(
+            &mode.span,
+            "`shell_mode` = \"compound\" is not in this version",
+            "use \"simple\": one command, no operators",
+        ),
+        _ => table.source().fault(&mode.span, "`shell_mode` must be \"simple\""),
+    }
+}
+
+fn read_path(table: &Table<'_>) -> Vec<PathBuf> {
+    let path = required_list(table, "path");
+    for folder in &path {
+        let below = folder.value.strip_prefix("~/").map(|below| format!("/{below}"));
+        let whole = below.as_deref().unwrap_or(&folder.value);
+        let plain = Path::new(whole).components().all(|part| part != Component::ParentDir);
+        if !whole.starts_with('/') || !plain {
+            let title = format!("`path` has `{}`, which is not an absolute folder", folder.value);
+            let hint = "write an absolute folder without `..`, or `~/…`";
+            table.source().fault_hint(&folder.span, title, hint);
+        }
+    }
+    path.into_iter().map(|folder| folder.value.into()).collect()
+}
+
+fn limit(table: &Table<'_>, key: &'static str, max: usize) -> usize {
+    let value = tool::at_least_one(table, key, max as u64);
+    value.and_then(|value| usize::try_from(value).ok()).unwrap_or(max)
+}
+
+/// A word list's entry, and for each name in it its place.
+type Listed<T> = (T, Vec<At<String>>);
+
+fn read_refusal(table: &Table<'_>, policy: Option<&Policy>) -> Option<Listed<ListedRefusal>> {
+    let program = program_name(table, "program");
+    let subs = required_list(table, "subs");
+    let class = table.required("class");
+    let grantable = table.flag("grantable");
+    let profile = table.string("profile");
+    if let (Some(profile), Some(policy)) = (&profile, policy) {
+        check_profile(table, profile, &policy.profiles);
+    }
+    if grantable && !table.has("profile") {
+        let hint = "name the profile of a granted call";
+        table.source().fault_hint(table.span(), "`grantable` needs `profile`", hint);
+    }
+    let (reason, next) = (table.required("reason"), table.required("next"));
+    let entry = ListedRefusal {
+        program: program?.value,
+        subs: subs.iter().map(|sub| sub.value.clone()).collect(),
+        class: class?.value,
+        grantable,
+        profile: profile.map(|profile| profile.value),
+        reason: reason?.value,
+        next: next?.value,
+    };
+    Some((entry, subs))
+}
+
+fn read_instead(table: &Table<'_>) -> Option<Listed<Instead>> {
+    let programs = required_list(table, "programs");
+    for program in &programs {
+        check_program_name(table, program);
+    }
+    let (reason, replacement) = (table.required("reason"), table.required("use"));
+    let entry = Instead {
+        programs: programs.iter().map(|program| program.value.clone()).collect(),
+        reason: reason?.value,
+        replacement: replacement?.value,
+    };
+    Some((entry, programs))
+}
+
+/// Reads one of a list of words.
+pub(super) fn one_of<T: Copy>(
+    table: &Table<'_>,
+    key: &'static str,
+    known: &[(&str, T)],
+) -> Option<T> {
+    known_word(table, key, &table.string(key)?, known)
+}
+
+/// Reads one of a list of words that must be there.
+pub(super) fn required_one_of<T: Copy>(
+    table: &Table<'_>,
+    key: &'static str,
+    known: &[(&str, T)],
+) -> Option<T> {
+    known_word(table, key, &table.required(key)?, known)
+}
+
+/// Finds a word in a list of known ones.
+pub(super) fn known_word<T: Copy>(
+    table: &Table<'_>,
+    key: &str,
+    word: &At<String>,
+    known: &[(&str, T)],
+) -> Option<T> {
+    let found = known.iter().find(|(name, _)| *name == word.value);
+    if found.is_none() {
+        let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+        let title = format!("`{key}` has the unknown value `{}`", word.value);
+        table.source().fault_hint(&word.span, title, format!("known: {}", names.join(", ")));
+    }
+    found.map(|(_, value)| *value)
+}
+
+/// Reads a list of strings that must be there, with none of them empty or named twice.
+pub(super) fn required_list(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
+    let list = distinct_list(table, key);
+    if !table.has(key) {
+        table.missing(key);
+    } else if list.is_empty() {
+        table.source().fault(&table.key_span(key), format!("`{key}` lists nothing"));
+    }
+    list
+}
+
+/// Reads a list of strings, with none of them empty or named twice.
+pub(super) fn distinct_list(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
+    let list = table.strings(key);
+    let mut seen = std::collections::HashSet::new();
+    for word in &list {
+        if word.value.is_empty() {
+            table.source().fault(&word.span, format!("`{key}` has an empty string"));
+        } else if !seen.insert(word.value.as_str()) {
+            table.source().fault(&word.span, format!("`{key}` names `{}` twice", word.value));
+        }
+    }
+    list
+}
+
+/// Reads the bare name of a program.
+pub(super) fn program_name(table: &Table<'_>, key: &'static str) -> Option<At<String>> {
+    let name = table.required(key)?;
+    check_program_name(table, &name);
+    Some(name)
+}
+
+/// Checks the bare name of a program.
+pub(super) fn check_program_name(table: &Table<'_>, name: &At<String>) {
+    if !is_program_name(&name.value) {
+        let title = format!("`{}` is not the bare name of a program", name.value);
+        table.source().fault(&name.span, title);
+    }
+}
+
+/// Checks that a profile is one of the policy's.
+pub(super) fn check_profile(table: &Table<'_>, profile: &At<String>, known: &[String]) {
+    if !known.contains(&profile.value) {
+        let title = format!("the profile `{}` is not in `[policy].profiles`", profile.value);
+        table.source().fault_hint(&profile.span, title, format!("known: {}", known.join(", ")));
+    }
+}

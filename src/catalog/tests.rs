@@ -1,0 +1,447 @@
+//! The shipped catalog against its vectors and examples, and broken texts against their
+//! diagnostics.
+
+use super::*;
+use crate::record::{Code, Refusal, Verdict};
+use serde_json::Value;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+
+const VECTORS: &str = include_str!("../../tests/cases/argv-vectors.jsonl");
+
+fn shipped() -> Catalog {
+    Catalog::shipped().unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn argv(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+fn strings(value: &Value) -> Vec<OsString> {
+    let words = value.as_array().expect("a list");
+    words.iter().map(|word| word.as_str().expect("a string").into()).collect()
+}
+
+fn is_python(vector: &Value) -> bool {
+    let program = &vector["argv"][0];
+    vector["template"] == "python" || program == "python" || program == "python3"
+}
+
+/// The vectors that this room decides: no lines, and no argv whose verdict needs the scan.
+fn vectors() -> Vec<Value> {
+    let all = VECTORS.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let (lines, argvs): (Vec<_>, Vec<_>) = all.partition(|vector| vector.get("line").is_some());
+    let (scans, plain): (Vec<_>, Vec<_>) = argvs.into_iter().partition(is_python);
+    assert_eq!((lines.len(), scans.len(), plain.len()), (60, 54, 473));
+    plain
+}
+
+fn verdict(result: &Result<Matched<'_>, Refusal>) -> Verdict {
+    result.as_ref().map_or(Verdict::Refuse, |matched| matched.verdict)
+}
+
+#[test]
+fn every_vector_gets_its_decision_template_code_and_argv() {
+    let catalog = shipped();
+    for vector in vectors() {
+        let request = strings(&vector["argv"]);
+        let result = catalog.decide(&request);
+        let decision = serde_json::to_value(verdict(&result)).expect("a word");
+        assert_eq!(decision, vector["expect"], "{vector}");
+        match result {
+            Ok(matched) => {
+                assert_eq!(matched.template.id, vector["template"].as_str().expect("an id"));
+                assert_eq!(matched.executed(&request), strings(&vector["executed"]), "{vector}");
+            }
+            Err(refusal) => {
+                assert_eq!(refusal.code.as_str(), vector["code"], "{vector}");
+                check_words(&refusal);
+            }
+        }
+    }
+}
+
+fn check_words(refusal: &Refusal) {
+    let counts = matches!(refusal.code, Code::UnknownProgram | Code::Instead);
+    assert_eq!(refusal.counted, counts, "{refusal}");
+    let is_empty = refusal.what.is_empty() && refusal.code != Code::EmptyCall;
+    let is_empty = is_empty && refusal.code != Code::EmptyArg;
+    assert!(!is_empty && !refusal.reason.is_empty() && !refusal.next.is_empty(), "{refusal}");
+    for part in [&refusal.what, &refusal.reason, &refusal.next] {
+        assert!(!part.ends_with('.') || part == &refusal.what, "{refusal}");
+        assert!(!part.contains(char::is_control), "{refusal}");
+    }
+}
+
+/// Removes every entry that may only choose words.
+fn without_words(mut catalog: Catalog) -> Catalog {
+    catalog.refusals.clear();
+    catalog.refusal_of.clear();
+    catalog.instead.clear();
+    catalog.instead_of.clear();
+    catalog.templates.iter_mut().for_each(|template| template.forbid.clear());
+    catalog
+}
+
+#[test]
+fn word_lists_change_no_decision() {
+    let (full, bare) = (shipped(), without_words(shipped()));
+    for vector in vectors() {
+        let request = strings(&vector["argv"]);
+        let (with, without) = (full.decide(&request), bare.decide(&request));
+        let id = |result: &Result<Matched<'_>, Refusal>| {
+            result.as_ref().ok().map(|matched| matched.template.id.clone())
+        };
+        assert_eq!((verdict(&with), id(&with)), (verdict(&without), id(&without)), "{vector}");
+    }
+}
+
+#[test]
+fn the_order_of_the_file_changes_nothing() {
+    let text = include_str!("../../sandbox-profiles/catalog.toml");
+    let (tools, words) = text.split_once("[[refuse]]").expect("word lists stand last");
+    let (head, tools) = tools.split_once("[[tool]]").expect("templates");
+    let mut tools: Vec<_> = tools.split("[[tool]]").collect();
+    tools.reverse();
+    let turned = format!("{head}[[tool]]{}[[refuse]]{words}", tools.join("[[tool]]"));
+    let turned = parse(&turned).expect("sound");
+    assert_ne!(turned.templates()[0].id, shipped().templates()[0].id);
+    let shipped = shipped();
+    for vector in vectors() {
+        let request = strings(&vector["argv"]);
+        let outcome = |catalog: &Catalog| match catalog.decide(&request) {
+            Ok(matched) => (Some(matched.template.id.clone()), None),
+            Err(refusal) => (None, Some(refusal.code)),
+        };
+        assert_eq!(outcome(&turned), outcome(&shipped), "{vector}");
+    }
+}
+
+#[test]
+fn no_template_accepts_an_option_that_it_does_not_list() {
+    let catalog = shipped();
+    let mut tried = 0;
+    for vector in vectors().iter().filter(|vector| vector["expect"] != "refuse") {
+        let request = strings(&vector["argv"]);
+        for at in 1..=request.len() {
+            for token in ["-", "-x9", "--unlisted", "--unlisted=x", "-\u{e9}", "--", "-=", "---"] {
+                let mut longer = request.clone();
+                longer.insert(at, token.into());
+                assert_eq!(verdict(&catalog.decide(&longer)), Verdict::Refuse, "{longer:?}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+}
+
+/// Splits an example at blanks; single quotes keep a part whole. Examples with other shell
+/// text are not lines that this splits.
+fn split(line: &str) -> Option<Vec<OsString>> {
+    let mut words = vec![String::new()];
+    for (index, part) in line.split('\'').enumerate() {
+        if index % 2 == 1 {
+            words.last_mut()?.push_str(part);
+        } else if part.contains(['"', '\\', '$', '>', '*']) {
+            return None;
+        } else {
+            let mut pieces = part.split(' ');
+            words.last_mut()?.push_str(pieces.next()?);
+            words.extend(pieces.map(str::to_owned));
+        }
+    }
+    Some(words.into_iter().map(OsString::from).collect())
+}
+
+#[test]
+fn every_example_selects_its_template_or_does_not() {
+    let catalog = shipped();
+    let (mut tried, mut left_out) = (0, Vec::new());
+    for template in catalog.templates() {
+        let wanted = template.matches.iter().map(|line| (line, true));
+        for (line, fits) in wanted.chain(template.no_matches.iter().map(|line| (line, false))) {
+            let request = split(line).filter(|_| fits || template.scan.is_none());
+            let Some(request) = request else {
+                left_out.push(line.as_str());
+                continue;
+            };
+            let result = catalog.decide(&request);
+            let selected = result.is_ok_and(|matched| matched.template == template);
+            assert_eq!(selected, fits, "{}: {line}", template.id);
+            tried += 1;
+        }
+    }
+    let shell_text = ["echo a > b", "echo $HOME"];
+    let scanned = ["python", "python -m runpy pip install x", "python -J x"];
+    assert_eq!((tried, left_out), (206, [&shell_text[..], &scanned].concat()));
+}
+
+#[test]
+fn only_operands_that_are_paths_are_named_as_such() {
+    let catalog = shipped();
+    let operands = |words: &[&str]| {
+        let matched = catalog.decide(&argv(words)).expect("fits");
+        matched.operand_indices().collect::<Vec<_>>()
+    };
+    assert_eq!(operands(&["ls", "-l", "src", "-a"]), [2]);
+    assert_eq!(operands(&["head", "-n", "5", "a", "b"]), [3, 4]);
+    assert_eq!(operands(&["git", "--no-pager", "diff", "--stat", "a"]), [4]);
+    assert!(operands(&["echo", "a"]).is_empty());
+    assert!(operands(&["forge", "test", "--match-path", "a"]).is_empty());
+}
+
+#[test]
+fn injected_tokens_stand_behind_the_subcommand() {
+    let catalog = shipped();
+    let request = argv(&["git", "--no-pager", "diff", "a"]);
+    let matched = catalog.decide(&request).expect("fits");
+    assert_eq!(matched.sub_len, 3);
+    let wanted = ["git", "--no-pager", "diff", "--no-ext-diff", "--no-textconv", "a"];
+    assert_eq!(matched.executed(&request), argv(&wanted));
+}
+
+#[test]
+fn a_refusal_names_the_next_action() {
+    let catalog = shipped();
+    let shown = |words: &[&str]| catalog.decide(&argv(words)).expect_err("refused").to_string();
+    let unknown = shown(&["cowsay"]);
+    assert!(unknown.contains("[[tool]] id = \"cowsay\", program = \"cowsay\""), "{unknown}");
+    assert!(unknown.ends_with("Counts as a refusal."), "{unknown}");
+    assert!(shown(&["curl", "x"]).contains("ask the operator to bring the content in"));
+    assert!(shown(&["git", "push"]).contains("use the git_push tool"));
+    assert!(shown(&["pip3", "config"]).starts_with("refused [listed-refusal] pip3 config:"));
+    assert!(shown(&["git", "status", "."]).contains("try: git status"));
+    assert!(shown(&["git", "frob"]).contains("git status"));
+    assert!(shown(&["pwd", "-\x1b"]).contains("[control-char]"));
+    let raw = catalog.decide(&[OsString::from("ls"), OsString::from_vec(vec![0xff])]);
+    assert_eq!(raw.expect_err("not UTF-8").what, r"\xff");
+}
+
+#[test]
+fn the_digest_is_that_of_the_file_and_templates_have_a_place() {
+    let catalog = shipped();
+    let text = include_bytes!("../../sandbox-profiles/catalog.toml");
+    use sha2::Digest as _;
+    assert_eq!(catalog.digest().0, <[u8; 32]>::from(sha2::Sha256::digest(text)));
+    let place = catalog.source_place(&catalog.templates()[0]);
+    assert_eq!(place, "sandbox-profiles/catalog.toml:17:1");
+    let home = catalog.path_in(Some(Path::new("/home/a")));
+    assert_eq!(home, ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from));
+    assert_eq!(catalog.profiles().len(), 6);
+}
+
+const HEAD: &str = "schema = 1\nname = \"t\"\n[policy]\npath = [\"/bin\", \"~/bin\"]\n\
+                    profiles = [\"look\"]\n";
+
+/// One sound template; `more` is added to it.
+fn tool(id: &str, program: &str, more: &str) -> String {
+    let operands = if more.contains("operands") { "" } else { "operands = { kind = \"none\" }\n" };
+    let decision = if more.contains("decision") { "" } else { "decision = \"auto\"\n" };
+    format!(
+        "[[tool]]\nid = \"{id}\"\nprogram = \"{program}\"\ndescribe = \"d\"\n{decision}\
+         access = \"none\"\nprofile = \"look\"\nmatch = [\"a\"]\nno_match = [\"b\"]\n\
+         {operands}{more}\n"
+    )
+}
+
+fn parse(text: &str) -> Result<Catalog, Faults> {
+    Catalog::parse(Source::new("c.toml", text))
+}
+
+/// Checks that a text has exactly these faults, each given as the start of its message and
+/// the line that it points at.
+#[track_caller]
+fn check_faults(text: &str, wanted: &[(&str, &str)]) {
+    let faults = parse(text).expect_err("a faulty text");
+    let shown = faults.to_string();
+    assert_eq!(faults.len(), wanted.len(), "{shown}");
+    for (title, line) in wanted {
+        let number = text.lines().position(|candidate| candidate.contains(line));
+        let number = number.expect("a line of the text") + 1;
+        let place = format!("--> c.toml:{number}:");
+        let mut parts = shown.split("\n\n");
+        let found = parts.any(|part| part.contains(title) && part.contains(&place));
+        assert!(found, "{title} at {place} in\n{shown}");
+    }
+}
+
+#[track_caller]
+fn check_tool_fault(more: &str, title: &str, line: &str) {
+    check_faults(&format!("{HEAD}{}", tool("t", "t", more)), &[(title, line)]);
+}
+
+#[test]
+fn a_small_sound_catalog_is_read() {
+    let tools = [tool("a", "a", "sub = [\"x\", \"y\"]"), tool("b", "a", "sub = [\"x\", \"z\"]")];
+    let catalog = parse(&format!("{HEAD}{}", tools.concat())).expect("sound");
+    let matched = catalog.decide(&argv(&["a", "x", "z"])).expect("fits");
+    assert_eq!((matched.template.id.as_str(), matched.sub_len), ("b", 3));
+    let code = |words: &[&str]| catalog.decide(&argv(words)).expect_err("refused").code;
+    assert_eq!(code(&["a", "x"]), Code::SubUnknown);
+    assert_eq!(code(&["a"]), Code::SubMissing);
+    assert_eq!(code(&["a", "z"]), Code::SubUnknown);
+    assert_eq!(catalog.path_in(Some(Path::new("/h")))[1], Path::new("/h/bin"));
+    assert_eq!(catalog.path_in(None), [Path::new("/bin")]);
+}
+
+#[test]
+fn a_template_that_refuses_is_a_refusal() {
+    let text = format!("{HEAD}{}", tool("a", "a", "decision = \"refuse\""));
+    let catalog = parse(&text).expect("sound");
+    let request = argv(&["a"]);
+    let matched = catalog.decide(&request).expect("fits");
+    assert_eq!(matched.verdict, Verdict::Refuse);
+    assert_eq!(matched.refusal(&request).expect("words").code, Code::ListedRefusal);
+}
+
+#[test]
+fn faults_of_the_head_are_collected() {
+    let text = "schema = 2\nname = \"t\"\nextra = 1\n[policy]\nunmatched = \"allow\"\n\
+                unknown_program = \"ask\"\nheadless_ask = \"ask\"\npath = [\"bin\"]\n\
+                profiles = [\"a\", \"a\"]\nmax_args = 65\nmax_arg_bytes = 0\n\
+                shell_mode = \"compound\"\nfrob = 1\n";
+    let wanted = [
+        ("this version reads schema 1 only", "schema"),
+        ("unknown key `extra`", "extra"),
+        ("`unmatched` has the unknown value `allow`", "unmatched"),
+        ("`ask` needs `ask_profile`", "[policy]"),
+        ("`headless_ask` has the unknown value `ask`", "headless_ask"),
+        ("`path` has `bin`, which is not an absolute folder", "path ="),
+        ("`profiles` names `a` twice", "profiles"),
+        ("`max_args` must be from 0 to 64", "max_args"),
+        ("`max_arg_bytes` must be from 1 to 4096", "max_arg_bytes"),
+        ("`shell_mode` = \"compound\" is not in this version", "shell_mode"),
+        ("unknown key `frob`", "frob"),
+    ];
+    check_faults(text, &wanted);
+    check_faults("name = \"t\"\n", &[("`schema` is missing", "name"), ("`policy` is", "name")]);
+}
+
+#[test]
+fn a_template_names_every_key_that_it_needs() {
+    let text = format!("{HEAD}[[tool]]\nprogram = \"t\"\nflags = [\"-a\"]\nbudget = 1\n");
+    let keys = ["id", "describe", "access", "decision", "profile", "operands", "match", "no_match"];
+    let titles = keys.map(|key| format!("`{key}` is missing"));
+    let wanted: Vec<_> = titles.iter().map(|title| (title.as_str(), "[[tool]]")).collect();
+    check_faults(&text, &wanted);
+}
+
+#[test]
+fn a_template_with_an_unknown_word_is_a_fault() {
+    for (more, title) in [
+        ("operands = { kind = \"glob\", max = 1 }", "`kind` has the unknown value `glob`"),
+        ("decision = \"maybe\"", "`decision` has the unknown value `maybe`"),
+        ("guard = \"svn\"", "`guard` has the unknown value `svn`"),
+        ("colour = \"red\"", "unknown key `colour`"),
+        ("flags = \"-a\"", "`flags` must be a list of strings, found string"),
+        ("budget = 0", "`budget` must be from 1"),
+        ("sha256 = \"12\"", "`sha256` must be 64 hexadecimal digits"),
+        ("env = { \"A-B\" = \"x\" }", "`A-B` is not a variable"),
+        ("aliases = [\"/bin/t\"]", "`/bin/t` is not the bare name of a program"),
+        ("scan = \"cpython\"", "`scan` needs `opaque`"),
+    ] {
+        check_tool_fault(more, title, more);
+    }
+    let text = format!("{HEAD}{}", tool("t", "t", "")).replace("\"none\"\np", "\"all\"\np");
+    check_faults(&text, &[("`access` has the unknown value `all`", "access")]);
+    let text =
+        format!("{HEAD}{}", tool("t", "t", "")).replace("profile = \"look\"", "profile = \"x\"");
+    check_faults(&text, &[("the profile `x` is not in `[policy].profiles`", "profile = \"x\"")]);
+}
+
+#[test]
+fn options_that_could_be_read_in_two_ways_are_faults() {
+    let value = |name: &str, form: &str| {
+        format!("values = [{{ name = \"{name}\", kind = \"text\", forms = [\"{form}\"] }}]")
+    };
+    for (more, title) in [
+        (value("--n", "att"), "`att` needs an option of one letter"),
+        (value("-n", "eq"), "`eq` needs an option that starts with `--`"),
+        (value("-n", "glued"), "`forms` has the unknown value `glued`"),
+        (value("-nn", "sep"), "`-nn` cannot take a value"),
+        (value("n", "sep"), "`n` is not an option"),
+        ("flags = [\"--\"]".into(), "`--` is not an option"),
+        ("flags = [\"-a\", \"-a\"]".into(), "the option `-a` is listed twice"),
+        ("repeat = [\"-a\"]".into(), "`repeat` names `-a`, which is not in"),
+        ("required_any = [[\"-a\"]]".into(), "`required_any` names `-a`, which is not in"),
+        ("required_any = [[]]".into(), "a group of `required_any` is empty"),
+        ("globals = [\"-a\"]".into(), "`globals` needs `sub`"),
+    ] {
+        let cannot = if more.contains("\"n\"") || more.contains("-nn") { 2 } else { 1 };
+        let text = format!("{HEAD}{}", tool("t", "t", &more));
+        let shown = parse(&text).expect_err("a fault");
+        assert!(shown.len() <= cannot && shown.to_string().contains(title), "{shown}");
+    }
+    let long = "cluster = true\nflags = [\"-a\", \"--b\"]";
+    check_tool_fault(long, "`cluster` would make other options ambiguous", "cluster");
+    let valued = format!("cluster = true\n{}", value("-n", "sep"));
+    check_tool_fault(&valued, "`cluster` would make other options ambiguous", "cluster");
+    let flags: Vec<_> = (0..65).map(|number| format!("\"--f{number}\"")).collect();
+    let many = format!("flags = [{}]", flags.join(", "));
+    check_tool_fault(&many, "65 flags and values, at most 64 fit", "[[tool]]");
+    let forbid = "cluster = true\nflags = [\"-a\", \"-b\"]\nforbid = { \"-ab\" = \"no\" }";
+    check_tool_fault(forbid, "`forbid` names `-ab`, which the template accepts", "id =");
+    let joined = format!("{}\nforbid = {{ \"-nx\" = \"no\" }}", value("-n", "att"));
+    check_tool_fault(&joined, "`forbid` names `-nx`, which the template accepts", "id =");
+}
+
+#[test]
+fn operands_have_a_sound_count_and_kind() {
+    for (operands, title) in [
+        ("{ kind = \"path\", min = 2, max = 1 }", "`min` is greater than `max`"),
+        ("{ kind = \"path\" }", "`max` is missing"),
+        ("{ kind = \"path\", max = 64 }", "`max` must be from 0 to 63"),
+        ("{ kind = \"none\", max = 1 }", "the kind `none` has no count"),
+        ("{ kind = \"choice\", max = 1 }", "a `choice` needs `of`"),
+        ("{ kind = \"uint\", max = 1, dot = true }", "`dot` has no meaning for this kind"),
+        ("{ kind = \"file\", max = 1, ext = [\".sh\"] }", "`ext` lists endings without"),
+        ("{ kind = \"file\", max = 1, under = \"a/b\" }", "`under` must be the name of one"),
+        ("{ kind = \"path\", max = 1, only_sub = \"x\" }", "`only_sub` is not a subcommand"),
+        ("{ kind = \"opaque\", max = 1 }", "`opaque` and operands of the kind `opaque`"),
+    ] {
+        check_tool_fault(&format!("operands = {operands}"), title, "operands");
+    }
+    let opaque = "opaque = true\noperands = { kind = \"opaque\", max = 1 }";
+    check_tool_fault(opaque, "`opaque` is never `auto`", "decision");
+    let flags = format!("{opaque}\ndecision = \"ask\"\nflags = [\"-a\"]");
+    check_tool_fault(&flags, "`flags` has no meaning in an opaque template", "flags");
+    let network = format!("{HEAD}{}", tool("t", "t", "")).replace("\"none\"\np", "\"network\"\np");
+    check_faults(&network, &[("`network` is never `auto`", "decision")]);
+}
+
+#[test]
+fn two_templates_never_fit_one_call() {
+    let pair = |first: &str, second: &str| {
+        format!("{HEAD}{}{}", tool("a", "p", first), tool("b", "q", second))
+    };
+    let same = pair("", "aliases = [\"p\"]");
+    check_faults(&same, &[("`p` fits the template `a` as well", "aliases")]);
+    let prefix = pair("sub = [\"x\"]", "aliases = [\"p\"]\nsub = [\"x\", \"y\"]");
+    check_faults(&prefix, &[("`p x y` fits the template `a` as well", "aliases")]);
+    let empty = pair("sub = [\"x\"]", "aliases = [\"p\"]");
+    check_faults(&empty, &[("`p x` fits the template `a` as well", "aliases")]);
+    let twice = pair("", "").replace("id = \"b\"", "id = \"a\"  # again");
+    check_faults(&twice, &[("the id `a` is used twice", "# again")]);
+    let both = pair("", "sub = [\"x\"]\nsub_any = [[\"y\"]]");
+    check_faults(&both, &[("`sub` and `sub_any` exclude each other", "sub_any")]);
+    let flag = pair("", "sub = [\"-x\"]");
+    check_faults(&flag, &[("a subcommand is a word that does not start", "-x")]);
+}
+
+#[test]
+fn word_lists_never_shadow_a_template() {
+    let tools = tool("a", "p", "aliases = [\"p2\"]\nsub = [\"x\"]");
+    let list = |more: &str| format!("{HEAD}{tools}{more}\nreason = \"r\"\n");
+    let instead = list("[[instead]]\nprograms = [\"p2\"]\nuse = \"u\"");
+    check_faults(&instead, &[("`[[instead]]` names `p2`, which has a template", "programs")]);
+    let refuse = "[[refuse]]\nprogram = \"p\"\nclass = \"c\"\nnext = \"n\"\n";
+    let shadow = list(&format!("{refuse}subs = [\"x\"]"));
+    let titles = ["p", "p2"].map(|name| format!("`[[refuse]]` names `{name} x`, which has a"));
+    check_faults(&shadow, &[(&titles[0], "subs"), (&titles[1], "subs")]);
+    let grant = list(&format!("{refuse}subs = [\"y\"]\ngrantable = true"));
+    check_faults(&grant, &[("`grantable` needs `profile`", "[[refuse]]")]);
+    let good = parse(&list(&format!("{refuse}subs = [\"y\"]"))).expect("sound");
+    let refusal = good.decide(&argv(&["p2", "y"])).expect_err("listed");
+    assert_eq!((refusal.code, refusal.next.as_str()), (Code::ListedRefusal, "n"));
+    assert_eq!(OsStr::new("p2 y"), refusal.what.as_str());
+}

@@ -1,0 +1,390 @@
+//! From one `[[tool]]` table to a [`Template`].
+//!
+//! What a table says is checked against itself here; what two tables say of each other is
+//! checked in `index.rs`.
+#![forbid(unsafe_code)]
+
+use super::index::Draft;
+use super::kinds::{Kind, Spec};
+use super::parse::{
+    check_profile, check_program_name, distinct_list, known_word, one_of, program_name,
+    required_list, required_one_of,
+};
+use super::shape::ARGS_MAX;
+use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, Value};
+use crate::record::{Access, Digest, Verdict};
+use crate::source::{At, Table};
+
+/// Most flags and value options of one template, so that one word of bits can hold them.
+const OPTIONS_MAX: usize = 64;
+
+const DECISIONS: [(&str, Verdict); 3] =
+    [("auto", Verdict::Auto), ("ask", Verdict::Ask), ("refuse", Verdict::Refuse)];
+const FORMS: [(&str, Form); 3] = [("sep", Form::Sep), ("eq", Form::Eq), ("att", Form::Att)];
+
+/// Reads one template; `profiles` is absent where the policy itself is faulty.
+///
+/// Every key is read before a missing one ends the reading, so that none of the others is
+/// taken for an unknown one.
+pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Draft> {
+    let (id, describe) = (table.required("id"), table.required("describe"));
+    let program = program_name(table, "program");
+    let aliases = distinct_list(table, "aliases");
+    aliases.iter().for_each(|alias| check_program_name(table, alias));
+    let subs = read_subs(table);
+    let globals = read_globals(table, &subs);
+    let (access, decision) = read_decision(table);
+    let profile = table.required("profile");
+    if let (Some(profile), Some(known)) = (&profile, profiles) {
+        check_profile(table, profile, known);
+    }
+    let options = read_options(table);
+    let cluster = table.flag("cluster");
+    if cluster {
+        check_cluster(table, &options);
+    }
+    let required_any = read_groups(table, &options);
+    let forbid = table.string_map("forbid");
+    let permute = table.flag("permute");
+    let operands = read_operands(table, &subs);
+    let limit = |key| at_least_one(table, key, u64::from(u32::MAX));
+    let (budget, timeout_s, output_kib) =
+        (limit("budget"), limit("timeout_s"), limit("output_kib"));
+    let guard = one_of(table, "guard", &[("git", Guard::Git)]);
+    let (opaque, scan) =
+        (table.flag("opaque"), one_of(table, "scan", &[("cpython", Scan::Cpython)]));
+    let (env, sha256) = (read_env(table), read_digest(table));
+    let inject_after_sub = plain(table.strings("inject_after_sub"));
+    let matches = plain(required_list(table, "match"));
+    let no_matches = plain(required_list(table, "no_match"));
+    let (id, program, operands) = (id?, program?, operands?);
+    let template = Template {
+        id: id.value,
+        program: program.value.clone(),
+        aliases: plain(aliases.clone()),
+        subs: subs.into_iter().map(plain).collect(),
+        globals,
+        describe: describe?.value,
+        access: access?,
+        decision: decision?,
+        profile: profile?.value,
+        budget,
+        timeout_s,
+        output_kib,
+        inject_after_sub,
+        env,
+        guard,
+        opaque,
+        scan,
+        sha256,
+        matches,
+        no_matches,
+        operands,
+        options,
+        cluster,
+        permute,
+        required_any,
+        forbid: forbid.into_iter().map(|(name, why)| (name.value, why.value)).collect(),
+        offset: table.span().start,
+    };
+    check_opaque(table, &template);
+    Some(Draft { template, id_span: id.span, names: [vec![program], aliases].concat() })
+}
+
+/// Drops the places.
+fn plain(list: Vec<At<String>>) -> Vec<String> {
+    list.into_iter().map(|word| word.value).collect()
+}
+
+/// Reads a whole number that is not 0.
+pub(super) fn at_least_one(table: &Table<'_>, key: &'static str, max: u64) -> Option<u32> {
+    let number = table.number(key, max)?;
+    if number.value == 0 {
+        table.source().fault(&number.span, format!("`{key}` must be from 1 to {max}"));
+    }
+    u32::try_from(number.value).ok()
+}
+
+fn read_subs(table: &Table<'_>) -> Vec<Vec<At<String>>> {
+    let (one, mut subs) = (table.strings("sub"), table.string_lists("sub_any"));
+    if table.has("sub") && table.has("sub_any") {
+        let span = table.key_span("sub_any");
+        table.source().fault(&span, "`sub` and `sub_any` exclude each other");
+    }
+    if table.has("sub_any") {
+        if subs.is_empty() || subs.iter().any(Vec::is_empty) {
+            let span = table.key_span("sub_any");
+            table.source().fault(&span, "`sub_any` must list subcommands of at least one word");
+        }
+    } else {
+        subs = vec![one];
+    }
+    for word in subs.iter().flatten() {
+        if word.value.is_empty() || word.value.starts_with('-') {
+            let title = "a subcommand is a word that does not start with `-`";
+            table.source().fault(&word.span, title);
+        }
+    }
+    subs
+}
+
+fn read_globals(table: &Table<'_>, subs: &[Vec<At<String>>]) -> Vec<String> {
+    let globals = distinct_list(table, "globals");
+    globals.iter().for_each(|flag| check_option_name(table, flag));
+    if !globals.is_empty() && subs.iter().all(Vec::is_empty) {
+        let hint = "without a subcommand, list them in `flags`";
+        table.source().fault_hint(&table.key_span("globals"), "`globals` needs `sub`", hint);
+    }
+    plain(globals)
+}
+
+fn read_decision(table: &Table<'_>) -> (Option<Access>, Option<Verdict>) {
+    let access = table.required("access").and_then(|word| {
+        let known = [Access::None, Access::ReadOnly, Access::WorkspaceWrite, Access::Network]
+            .map(|access| (access.as_str(), access));
+        known_word(table, "access", &word, &known)
+    });
+    let decision = required_one_of(table, "decision", &DECISIONS);
+    if decision == Some(Verdict::Auto) && access == Some(Access::Network) {
+        let span = table.key_span("decision");
+        let hint = "use decision = \"ask\"";
+        table.source().fault_hint(&span, "`network` is never `auto`", hint);
+    }
+    (access, decision)
+}
+
+fn read_options(table: &Table<'_>) -> Vec<Opt> {
+    let mut named = Vec::new();
+    for flag in table.strings("flags") {
+        check_option_name(table, &flag);
+        named.push((flag, None));
+    }
+    for value in table.tables("values") {
+        let name = value.required("name");
+        let kind = read_spec(&value, &[Kind::None, Kind::Opaque]);
+        let forms = name.as_ref().map(|name| read_forms(&value, name)).unwrap_or_default();
+        if name.is_none() {
+            value.strings("forms");
+        }
+        value.done();
+        if let (Some(name), Some(spec)) = (name, kind) {
+            check_option_name(table, &name);
+            named.push((name, Some(Value { spec, forms })));
+        }
+    }
+    if named.len() > OPTIONS_MAX {
+        let title = format!("{} flags and values, at most {OPTIONS_MAX} fit", named.len());
+        table.source().fault(table.span(), title);
+    }
+    let mut options: Vec<Opt> = Vec::new();
+    for (name, value) in named {
+        if options.iter().any(|opt| opt.name == name.value) {
+            let title = format!("the option `{}` is listed twice", name.value);
+            table.source().fault(&name.span, title);
+        } else {
+            options.push(Opt { name: name.value, value, repeat: false });
+        }
+    }
+    for name in distinct_list(table, "repeat") {
+        match options.iter_mut().find(|opt| opt.name == name.value) {
+            Some(opt) => opt.repeat = true,
+            None => undeclared(table, "repeat", &name),
+        }
+    }
+    options.sort_by(|a, b| a.order_to(&b.name));
+    options
+}
+
+fn undeclared(table: &Table<'_>, key: &str, name: &At<String>) {
+    let title = format!("`{key}` names `{}`, which is not in `flags` or `values`", name.value);
+    table.source().fault(&name.span, title);
+}
+
+fn check_option_name(table: &Table<'_>, name: &At<String>) {
+    let text = name.value.as_str();
+    let fits = text.len() >= 2 && text != "--" && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if !text.starts_with('-') || !fits {
+        let title = format!("`{text}` is not an option: `-`, then printable ASCII");
+        table.source().fault(&name.span, title);
+    }
+}
+
+fn read_forms(value: &Table<'_>, name: &At<String>) -> Vec<Form> {
+    let long = name.value.starts_with("--");
+    if name.value.contains('=') || (!long && name.value.len() != 2) {
+        let title = format!("`{}` cannot take a value", name.value);
+        let hint = "a value option is `-x` or `--name`, without `=`";
+        value.source().fault_hint(&name.span, title, hint);
+    }
+    let mut forms = Vec::new();
+    for word in required_list(value, "forms") {
+        let form = known_word(value, "forms", &word, &FORMS);
+        if form == Some(Form::Att) && long {
+            value.source().fault(&word.span, "`att` needs an option of one letter");
+        }
+        if form == Some(Form::Eq) && !long {
+            value.source().fault(&word.span, "`eq` needs an option that starts with `--`");
+        }
+        forms.extend(form);
+    }
+    forms
+}
+
+/// Reads a kind and its refinements; `excluded` kinds cannot stand here.
+fn read_spec(table: &Table<'_>, excluded: &[Kind]) -> Option<Spec> {
+    let known: Vec<_> =
+        Kind::ALL.iter().filter(|(_, kind)| !excluded.contains(kind)).copied().collect();
+    let kind = required_one_of(table, "kind", &known);
+    let spec = Spec {
+        kind: kind.unwrap_or(Kind::None),
+        of: plain(distinct_list(table, "of")),
+        not: plain(distinct_list(table, "not")),
+        dot: table.flag("dot"),
+        under: table.string("under").map(|under| under.value),
+        ext: plain(distinct_list(table, "ext")),
+    };
+    let kind = kind?;
+    for (key, fits) in [
+        ("of", kind == Kind::Choice),
+        ("not", kind.is_path()),
+        ("dot", kind == Kind::Path),
+        ("under", kind.is_path()),
+        ("ext", kind.is_path()),
+    ] {
+        if table.has(key) && !fits {
+            let title = format!("`{key}` has no meaning for this kind");
+            table.source().fault(&table.key_span(key), title);
+        }
+    }
+    if kind == Kind::Choice && spec.of.is_empty() {
+        table.source().fault(table.span(), "a `choice` needs `of`");
+    }
+    let one_part = |part: &String| !part.is_empty() && !part.contains('/') && part != "..";
+    if !spec.under.iter().all(one_part) {
+        table.source().fault(&table.key_span("under"), "`under` must be the name of one folder");
+    }
+    if !spec.ext.iter().all(|ext| one_part(ext) && !ext.starts_with('.')) {
+        table.source().fault(&table.key_span("ext"), "`ext` lists endings without their dot");
+    }
+    Some(spec)
+}
+
+fn read_operands(table: &Table<'_>, subs: &[Vec<At<String>>]) -> Option<Operands> {
+    let Some(operands) = table.table("operands") else {
+        if !table.has("operands") {
+            table.missing("operands");
+        }
+        return None;
+    };
+    let spec = read_spec(&operands, &[]);
+    // The program itself is one element of the vector.
+    let counts_max = ARGS_MAX as u64 - 1;
+    let (min, max) = (operands.number("min", counts_max), operands.number("max", counts_max));
+    let only_sub = operands.string("only_sub");
+    operands.done();
+    let spec = spec?;
+    let is_none = spec.kind == Kind::None;
+    if is_none && (min.is_some() || max.is_some() || only_sub.is_some()) {
+        table.source().fault(operands.span(), "the kind `none` has no count");
+    } else if !is_none && !operands.has("max") {
+        operands.missing("max");
+    }
+    if let (Some(min), Some(max)) = (&min, &max)
+        && min.value > max.value
+    {
+        table.source().fault(&min.span, "`min` is greater than `max`");
+    }
+    if let Some(only) = &only_sub
+        && !subs.iter().any(|sub| matches!(sub.as_slice(), [word] if word.value == only.value))
+    {
+        table.source().fault(&only.span, "`only_sub` is not a subcommand of this template");
+    }
+    let count = |at: Option<At<u64>>| at.and_then(|at| usize::try_from(at.value).ok());
+    let (min, max) = (count(min).unwrap_or(0), count(max).unwrap_or(0));
+    Some(Operands { spec, min, max, only_sub: only_sub.map(|only| only.value) })
+}
+
+fn check_cluster(table: &Table<'_>, options: &[Opt]) {
+    let letter = |opt: &Opt| {
+        opt.value.is_none()
+            && matches!(opt.name.as_bytes(), [b'-', letter] if letter.is_ascii_alphanumeric())
+    };
+    if !options.iter().all(letter) {
+        let hint = "list flags of one letter or digit only, and no values";
+        table.source().fault_hint(
+            &table.key_span("cluster"),
+            "`cluster` would make other options ambiguous",
+            hint,
+        );
+    }
+}
+
+fn read_groups(table: &Table<'_>, options: &[Opt]) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for names in table.string_lists("required_any") {
+        if names.is_empty() {
+            let title = "a group of `required_any` is empty: nothing could satisfy it";
+            table.source().fault(&table.key_span("required_any"), title);
+        }
+        let mut mask = 0;
+        for name in &names {
+            match options.iter().position(|opt| opt.name == name.value) {
+                Some(bit) if bit < OPTIONS_MAX => mask |= 1 << bit,
+                Some(_) => {}
+                None => undeclared(table, "required_any", name),
+            }
+        }
+        groups.push(Group { names: plain(names), mask });
+    }
+    groups
+}
+
+fn read_env(table: &Table<'_>) -> Vec<(String, String)> {
+    let is_name = |name: &str| {
+        let mut bytes = name.bytes();
+        bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let mut env = Vec::new();
+    for (name, value) in table.string_map("env") {
+        if !is_name(&name.value) || value.value.contains('\0') {
+            table.source().fault(&name.span, format!("`{}` is not a variable", name.value));
+        }
+        env.push((name.value, value.value));
+    }
+    env
+}
+
+fn read_digest(table: &Table<'_>) -> Option<Digest> {
+    let text = table.string("sha256")?;
+    let digest = Digest::from_hex(text.value.strip_prefix("sha256:").unwrap_or(&text.value));
+    if digest.is_none() {
+        table.source().fault(&text.span, "`sha256` must be 64 hexadecimal digits");
+    }
+    digest
+}
+
+fn check_opaque(table: &Table<'_>, template: &Template) {
+    let source = table.source();
+    if template.opaque != (template.operands.spec.kind == Kind::Opaque) {
+        let title = "`opaque` and operands of the kind `opaque` need each other";
+        source.fault(&table.key_span("operands"), title);
+    }
+    if !template.opaque {
+        if table.has("scan") {
+            source.fault(&table.key_span("scan"), "`scan` needs `opaque`");
+        }
+        return;
+    }
+    if template.decision == Verdict::Auto {
+        let span = table.key_span("decision");
+        source.fault_hint(&span, "`opaque` is never `auto`", "use decision = \"ask\"");
+    }
+    let unread = ["flags", "values", "repeat", "cluster", "permute", "required_any", "forbid"];
+    for key in unread.into_iter().chain(["inject_after_sub"]) {
+        if table.has(key) {
+            let title = format!("`{key}` has no meaning in an opaque template");
+            source.fault(&table.key_span(key), title);
+        }
+    }
+}
