@@ -1,7 +1,7 @@
 //! The trail: what happened, durably, in the order in which it happened.
 //!
 //! The room answers one question for the launcher ("may this start?", with a [`Receipt`]) and
-//! one for people ("what happened?", with [`verify`]). A record is one
+//! one for people ("what happened?", with [`verify`], [`records`] and [`stats`]). A record is one
 //! line of JSON; each line names the SHA-256 leaf of the line before it, so a line cannot be
 //! changed, dropped, doubled or moved without the next one showing it.
 //!
@@ -30,6 +30,7 @@ mod call;
 mod error;
 mod file;
 mod line;
+mod read;
 mod recover;
 mod scan;
 mod verify;
@@ -38,5 +39,6 @@ mod writer;
 pub use call::{CallId, session_id};
 pub use error::{Cause, Error};
 pub use line::{Decoded, LINE_BYTES_MAX};
+pub use read::{Records, Stats, human, records, stats};
 pub use verify::{Report, Verdict, verify};
 pub use writer::{PendingIntent, Place, Receipt, Trail};
