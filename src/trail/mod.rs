@@ -33,6 +33,8 @@ mod line;
 mod read;
 mod recover;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod writer;
 
