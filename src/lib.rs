@@ -16,3 +16,5 @@ pub mod profile;
 pub mod catalog;
 /// Everything a launch will do: printable, comparable, digestible.
 pub mod plan;
+/// What happened, durably; the only maker of receipts.
+pub mod trail;
