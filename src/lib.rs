@@ -18,3 +18,11 @@ pub mod catalog;
 pub mod plan;
 /// What happened, durably; the only maker of receipts.
 pub mod trail;
+/// Carries a plan out: compiles it to steps, and holds the child at the gate.
+pub mod sandbox;
+/// How did it end? Output, deadline, the end of the tree.
+pub mod supervise;
+/// The pipeline: the only place that calls the stages in order.
+pub mod run;
+/// The doors: bytes to requests, replies to bytes. No decisions.
+pub mod front;

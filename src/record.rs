@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -38,12 +39,43 @@ impl Text {
 }
 
 /// Returns whether a character is escaped wherever it is shown or written: controls, line and
-/// paragraph separators, invisible characters and the bidirectional controls.
+/// paragraph separators, the bidirectional controls, and what stays invisible to a reader, the
+/// tag characters among it, which carry text that models read and people do not see.
 pub fn is_unsafe_to_show(ch: char) -> bool {
     ch.is_control()
-        || matches!(ch, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
-            | '\u{2060}'..='\u{2069}' | '\u{FEFF}' | '\u{061C}')
+        || matches!(ch, '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}'
+            | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}')
 }
+
+impl Text {
+    /// Returns the most bytes it can take in a record, where every character may be escaped.
+    fn written_bytes_max(&self) -> usize {
+        match std::str::from_utf8(&self.0) {
+            Err(_) => self.0.len() / 3 * 4 + 16,
+            Ok(text) => {
+                let size = |ch: char| match ch {
+                    '"' | '\\' => 2,
+                    _ if is_unsafe_to_show(ch) => 12,
+                    _ => ch.len_utf8(),
+                };
+                text.chars().map(size).sum::<usize>() + 2
+            }
+        }
+    }
+
+    /// Shows the text escaped and, where it is long, cut with its length said.
+    pub fn shown(&self) -> String {
+        let escaped = self.escaped();
+        match escaped.char_indices().nth(SHOWN_CHARS_MAX) {
+            None => escaped,
+            Some((at, _)) => format!("{}… ({} bytes)", &escaped[..at], self.0.len()),
+        }
+    }
+}
+
+/// Most characters of a text that a message shows.
+const SHOWN_CHARS_MAX: usize = 160;
 
 impl From<&OsStr> for Text {
     fn from(text: &OsStr) -> Self {
@@ -107,6 +139,69 @@ fn base64(bytes: &[u8], alphabet: &[u8; 64], pad: bool) -> String {
         }
     }
     out
+}
+
+/// A text as it stands in a record: whole, or where it is long by its digest and length, so that
+/// nothing is cut in silence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Word {
+    /// The text.
+    Whole(Text),
+    /// What stands for a long one.
+    Digest {
+        /// Its digest.
+        sha256: Digest,
+        /// Its length in bytes.
+        n: u64,
+    },
+}
+
+/// Longest text that stands whole in a record, in bytes as they are written.
+const WORD_BYTES_MAX: usize = 2 << 10;
+/// Most bytes of a record that the words of one list may take.
+const WORDS_BYTES_MAX: usize = 12 << 10;
+/// Most words of one list; the count and the digest of the whole list stand beside it.
+const WORDS_MAX: usize = 64;
+
+impl Word {
+    /// Takes the words of a list, whole as far as they fit.
+    pub fn list(texts: &[Text]) -> Vec<Self> {
+        let mut room = WORDS_BYTES_MAX;
+        let word = |text: &Text| {
+            let size = text.written_bytes_max();
+            if size > WORD_BYTES_MAX.min(room) {
+                let sha256 = Digest(Sha256::digest(&text.0).into());
+                return Self::Digest { sha256, n: text.0.len() as u64 };
+            }
+            room -= size;
+            Self::Whole(text.clone())
+        };
+        texts.iter().take(WORDS_MAX).map(word).collect()
+    }
+
+    /// Takes one text.
+    pub fn one(text: impl Into<Text>) -> Self {
+        let text = text.into();
+        if text.written_bytes_max() <= WORD_BYTES_MAX {
+            return Self::Whole(text);
+        }
+        Self::Digest { sha256: Digest(Sha256::digest(&text.0).into()), n: text.0.len() as u64 }
+    }
+}
+
+/// Digest of an argument vector: SHA-256 of `grant-argv-v1`, the number of elements, and for each
+/// its length and bytes; numbers are 32 bits, big-endian.
+pub fn argv_digest(argv: &[Text]) -> Digest {
+    let mut hash = Sha256::new();
+    hash.update(b"grant-argv-v1");
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes();
+    hash.update(number(argv.len()));
+    for element in argv {
+        hash.update(number(element.0.len()));
+        hash.update(&element.0);
+    }
+    Digest(hash.finalize().into())
 }
 
 /// A SHA-256 value; shown as 64 lower-case hexadecimal digits.
@@ -475,9 +570,13 @@ pub enum Body {
         /// The tool that was called.
         tool: &'static str,
         /// The arguments as given.
-        argv: Vec<Text>,
+        argv: Vec<Word>,
+        /// How many there were.
+        argv_count: u64,
+        /// Their digest.
+        argv_sha256: Digest,
         /// The workspace as given.
-        workspace: Text,
+        workspace: Word,
         /// The template, where one fits.
         template: Option<String>,
         /// The code.
@@ -552,17 +651,17 @@ pub struct Intent {
     /// The template that decided.
     pub template: String,
     /// The argument vector that will be executed.
-    pub argv: Vec<Text>,
-    /// Digest of `argv` (TRAIL.md section 7: `grant-argv-v1`).
+    pub argv: Vec<Word>,
+    /// Digest of `argv` ([`argv_digest`]).
     pub argv_sha256: Digest,
     /// The program.
     pub program: ProgramFile,
     /// The interpreter of a `#!` program.
     pub interpreter: Option<ProgramFile>,
     /// The workspace.
-    pub workspace: Text,
+    pub workspace: Word,
     /// The working folder.
-    pub cwd: Text,
+    pub cwd: Word,
     /// Names of the environment's variables.
     pub env: Vec<String>,
     /// Digest of the environment, names and values.
@@ -571,6 +670,8 @@ pub struct Intent {
     pub stdin_sha256: Option<Digest>,
     /// The profile.
     pub profile: String,
+    /// The access class that narrowed it.
+    pub access: Access,
     /// The rung.
     pub rung: Rung,
     /// Every layer that will be applied.

@@ -5,7 +5,7 @@
 //! is assumed to be complete.
 
 use super::syscalls::runs_own_code;
-use super::workspace::{Found, Inode, Lookup, Workspace};
+use super::workspace::{Found, Inode, Lookup};
 use super::{Call, Toolchain, as_text};
 use crate::profile::{Make, MakeSet, PathSpec, Profile, Root};
 use crate::record::{Access, Code, Refusal, Text};
@@ -185,14 +185,8 @@ pub fn view(
     toolchains: &[&Toolchain],
     notes: &mut Vec<String>,
 ) -> Result<View, Refusal> {
-    let mut build = Builder {
-        call,
-        profile,
-        mounts: Vec::new(),
-        rules: Vec::new(),
-        pieces: Vec::new(),
-        notes,
-    };
+    let mut build =
+        Builder { call, profile, mounts: Vec::new(), rules: Vec::new(), pieces: Vec::new(), notes };
     build.system();
     build.entries_of_host(toolchains)?;
     build.absent()?;
@@ -371,7 +365,8 @@ impl Builder<'_> {
                     if self.pieces.iter().any(|piece| piece.at == at) {
                         continue;
                     }
-                    let rights = if found.is_folder { Rights::read() } else { Rights::read_files() };
+                    let rights =
+                        if found.is_folder { Rights::read() } else { Rights::read_files() };
                     self.allow_inside(&found, rights);
                     self.pieces.push(piece(found, at));
                 }
@@ -514,7 +509,7 @@ impl Builder<'_> {
     fn programs(&mut self) {
         let rights = Rights::read_files().and(Rights::execute());
         let program = &self.call.program;
-        let interpreter = program.interpreter.as_ref().map(|(file, _)| file);
+        let interpreter = program.interpreter.as_ref().map(|interpreter| &interpreter.file);
         let script = interpreter.is_some();
         let run = [Some(&program.file).filter(|_| !script), interpreter, program.loader.as_ref()];
         for file in run.into_iter().flatten() {

@@ -42,8 +42,7 @@ impl UidSlot {
         for uid in (FIRST_UID..FIRST_UID + SLOTS).filter(|uid| !named(*uid)) {
             let mut options = File::options();
             options.write(true).create(true).truncate(false).mode(0o600);
-            let file =
-                options.custom_flags(libc::O_NOFOLLOW).open(folder.join(uid.to_string()))?;
+            let file = options.custom_flags(libc::O_NOFOLLOW).open(folder.join(uid.to_string()))?;
             match file.try_lock() {
                 Ok(()) if sys::idmap::exists(uid)? => return Ok(Self { uid, _held: file }),
                 Ok(()) => break,

@@ -15,7 +15,8 @@ pub mod network;
 pub mod syscalls;
 pub mod workspace;
 
-use crate::catalog::{Program, Template};
+use crate::catalog::Template;
+use crate::catalog::identity::Program;
 use crate::profile::{Nested, Profile};
 use crate::record::{Access, Code, Digest, ProgramFile, Refusal, Rung, Text};
 use crate::sys::seccomp::{Set, Sockets};
@@ -215,9 +216,11 @@ impl Plan {
 /// The argument vector with an interpreter's part, and the interpreter.
 fn executed(call: &Call<'_>) -> (Vec<Text>, Option<ProgramFile>) {
     let given = || call.argv.iter().map(Text::from);
-    let Some((file, prefix)) = &call.program.interpreter else { return (given().collect(), None) };
+    let Some(interpreter) = &call.program.interpreter else { return (given().collect(), None) };
     let script = Text::from(call.program.file.path.as_path());
-    let argv = prefix.iter().map(Text::from).chain([script]).chain(given().skip(1)).collect();
+    let file = &interpreter.file;
+    let argv =
+        interpreter.prefix.iter().map(Text::from).chain([script]).chain(given().skip(1)).collect();
     (argv, call.interpreter_sha256.map(|digest| file.record(digest)))
 }
 

@@ -6,7 +6,6 @@ use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Folders that can never be a workspace, with everything below them.
@@ -160,9 +159,10 @@ fn unfit(path: &Path, kept_out: &[PathBuf], passwd: &str) -> Option<String> {
         return Some("it is the home folder of an account, where credentials lie".into());
     }
     let clash = |kept: &&PathBuf| path.starts_with(kept) || kept.starts_with(path);
-    kept_out.iter().find(clash).map(|kept| {
-        format!("Pinfold's own files lie in {}, which must be outside", kept.display())
-    })
+    kept_out
+        .iter()
+        .find(clash)
+        .map(|kept| format!("Pinfold's own files lie in {}, which must be outside", kept.display()))
 }
 
 #[cfg(test)]

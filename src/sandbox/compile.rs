@@ -3,12 +3,12 @@
 
 use crate::plan::Plan;
 use crate::plan::filesystem::{HOME, Mount, Piece, Rule, RuleAt, TMP};
-use crate::plan::host::{Mode, identity_map_steps, namespace_flags};
+use crate::plan::host::identity_map_steps;
 use crate::plan::workspace::{Inode, Lookup, Workspace, c_path};
 use crate::sys;
 use crate::sys::landlock::Rules;
 use crate::sys::mount::{NODEV, NOEXEC, NOSUID, RDONLY};
-use crate::sys::step::{Dir, ExecFd, Image, Is, Slot, Step};
+use crate::sys::step::{Dir, ExecFd, Image, Is, SLOTS, Slot, Step};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -33,8 +33,8 @@ const PROGRAM: Slot = Slot(5);
 /// Used by one group of steps and free again after it.
 const TEMPORARY: Slot = Slot(6);
 const COVERS: [Slot; 2] = [Slot(7), Slot(8)];
-/// Pieces of the workspace keep their slots to the end.
-const FIRST_PIECE: u8 = 16;
+/// Sources of mounts keep their slots to the end.
+const FIRST_SOURCE: usize = 16;
 
 /// Which layers are put in place. All of them, except in a build for tests that shows each
 /// layer alone.
@@ -92,7 +92,8 @@ pub(super) fn compile(
     ends: &Ends,
     layers: Layers,
 ) -> io::Result<Compiled> {
-    let mut steps = Steps { plan, userns, outer: Vec::new(), landlock: None, pieces: Vec::new() };
+    let sources = sources(plan)?;
+    let mut steps = Steps { plan, userns, outer: Vec::new(), landlock: None, sources };
     let mut keep = Vec::new();
     if layers.landlock {
         let ruleset = ruleset(plan, workspace)?;
@@ -126,9 +127,11 @@ fn inner(
     steps.push(Step::CloseOnExec { first: 3 });
     steps.push(Step::Chdir { path: c_path(&plan.cwd) });
     steps.push(Step::Umask { mask: 0o022 });
-    steps.extend(plan.limits.iter().map(|(_, resource, value)| {
-        Step::Limit { resource: *resource, value: *value }
-    }));
+    steps.extend(
+        plan.limits
+            .iter()
+            .map(|(_, resource, value)| Step::Limit { resource: *resource, value: *value }),
+    );
     if let Some(ruleset) = landlock {
         steps.push(Step::Restrict { ruleset, flags: sys::landlock::restrict_flags() });
     }
@@ -192,6 +195,19 @@ fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
     rules.finish()
 }
 
+/// Gives each mount that has a source a slot.
+fn sources(plan: &Plan) -> io::Result<Vec<(Slot, &Mount)>> {
+    let with_source = plan.view.mounts.iter().filter(|mount| {
+        matches!(mount, Mount::Host { .. } | Mount::Device { .. } | Mount::Piece(_))
+    });
+    let numbered = with_source.enumerate().map(|(index, mount)| {
+        let slot = u8::try_from(FIRST_SOURCE + index).ok().filter(|n| usize::from(*n) < SLOTS);
+        slot.map(|slot| (Slot(slot), mount))
+    });
+    let too_many = || io::Error::other("the profile names more places than a view can hold");
+    numbered.collect::<Option<_>>().ok_or_else(too_many)
+}
+
 fn c_string(text: &std::ffi::OsStr) -> CString {
     // Arguments passed the catalog's shape and the rest is Pinfold's own, so there is no NUL.
     CString::new(text.as_bytes()).unwrap_or_default()
@@ -211,7 +227,8 @@ struct Steps<'p> {
     userns: Option<RawFd>,
     outer: Vec<Step>,
     landlock: Option<RawFd>,
-    pieces: Vec<(Slot, &'p Piece)>,
+    /// Every mount that has a source, with the slot of its clone.
+    sources: Vec<(Slot, &'p Mount)>,
 }
 
 impl<'p> Steps<'p> {
@@ -232,61 +249,85 @@ impl<'p> Steps<'p> {
         }
     }
 
-    /// Builds the view: sources are cloned while the old root is there, then the new root is
+    /// Builds the view: every source is cloned while the old root is whole, then the new root is
     /// filled where it was attached, and becomes the root.
     fn build_view(&mut self) {
         self.push(Step::PrivateMounts);
-        let plan = self.plan;
-        let pieces = plan.view.mounts.iter().filter_map(|mount| match mount {
-            Mount::Piece(piece) => Some(piece),
-            _ => None,
-        });
-        let numbered = pieces.enumerate().map(|(index, piece)| {
-            (Slot(FIRST_PIECE.saturating_add(u8::try_from(index).unwrap_or(u8::MAX))), piece)
-        });
-        self.pieces = numbered.collect();
-        self.clone_pieces();
-        self.stage_root();
-        for mount in &plan.view.mounts {
+        for (slot, mount) in self.sources.clone() {
             match mount {
-                Mount::Host { path, writable, folder } => self.host(path, *writable, *folder),
-                Mount::Link { path, to } => {
-                    self.folders_above(path);
-                    let target = c_string(to.as_os_str());
-                    self.push(Step::Link { target, dir: Dir::Cwd, path: staged(path) });
-                }
-                Mount::Device { path, rdev } => self.device(path, *rdev),
-                Mount::Piece(_) | Mount::Hold { .. } | Mount::Mask { .. } => {}
+                Mount::Host { path, writable, .. } => self.clone_host(slot, path, *writable),
+                Mount::Device { path, rdev } => self.clone_device(slot, path, *rdev),
+                Mount::Piece(piece) => self.clone_piece(slot, piece),
+                _ => {}
             }
         }
+        self.stage_root();
         self.fresh_file_systems();
+        for (slot, mount) in self.sources.clone() {
+            match mount {
+                Mount::Host { path, folder, .. } => self.attach(slot, path, *folder),
+                Mount::Device { path, .. } => self.attach(slot, path, false),
+                _ => {}
+            }
+        }
+        for mount in &self.plan.view.mounts {
+            if let Mount::Link { path, to } = mount {
+                self.folders_above(path);
+                let target = c_string(to.as_os_str());
+                self.push(Step::Link { target, dir: Dir::Cwd, path: staged(path) });
+            }
+        }
         self.attach_pieces();
         self.holds_and_masks();
         self.finish_root();
     }
 
-    /// Opens each piece without following a link, checks it, and clones its mount.
-    fn clone_pieces(&mut self) {
-        let executable = self.plan.view.workspace_executable;
-        for (slot, piece) in self.pieces.clone() {
-            let workspace = c_path(&self.plan.workspace);
-            self.push(Step::OpenPath { path: workspace, to: TEMPORARY });
-            self.push(Step::Check { fd: TEMPORARY, is: inode(self.plan.workspace_inode) });
-            if !piece.path.as_os_str().is_empty() {
-                let (dir, path) = (Dir::Slot(TEMPORARY), c_path(&piece.path));
-                self.push(Step::OpenBeneath { dir, path, to: TEMPORARY });
-                self.push(Step::Check { fd: TEMPORARY, is: inode(piece.inode) });
-            }
-            let (dir, path) = (Dir::Slot(TEMPORARY), CString::default());
-            self.push(Step::Clone { dir, path, recursive: true, to: slot });
-            let mut set = NOSUID | NODEV;
-            set |= if executable { 0 } else { NOEXEC };
-            let userns = self.userns.unwrap_or(-1);
-            self.push(Step::Attributes { fd: slot, set, userns, recursive: true });
+    fn pieces(&self) -> Vec<(Slot, &'p Piece)> {
+        let piece = |(slot, mount): &(Slot, &'p Mount)| match mount {
+            Mount::Piece(piece) => Some((*slot, piece)),
+            _ => None,
+        };
+        self.sources.iter().filter_map(piece).collect()
+    }
+
+    /// Opens a piece without following a link, checks it, and clones its mount.
+    fn clone_piece(&mut self, slot: Slot, piece: &Piece) {
+        let workspace = c_path(&self.plan.workspace);
+        self.push(Step::OpenPath { path: workspace, to: TEMPORARY });
+        self.push(Step::Check { fd: TEMPORARY, is: inode(self.plan.workspace_inode) });
+        if !piece.path.as_os_str().is_empty() {
+            let (dir, path) = (Dir::Slot(TEMPORARY), c_path(&piece.path));
+            self.push(Step::OpenBeneath { dir, path, to: TEMPORARY });
+            self.push(Step::Check { fd: TEMPORARY, is: inode(piece.inode) });
         }
+        let (dir, path) = (Dir::Slot(TEMPORARY), CString::default());
+        self.push(Step::Clone { dir, path, recursive: true, to: slot });
+        let noexec = if self.plan.view.workspace_executable { 0 } else { NOEXEC };
+        let set = NOSUID | NODEV | noexec;
+        let userns = self.userns.unwrap_or(-1);
+        self.push(Step::Attributes { fd: slot, set, userns, recursive: true });
+    }
+
+    fn clone_host(&mut self, slot: Slot, path: &Path, writable: bool) {
+        let source = c_string(path.as_os_str());
+        self.push(Step::Clone { dir: Dir::Cwd, path: source, recursive: true, to: slot });
+        let set = NOSUID | NODEV | if writable { NOEXEC } else { RDONLY };
+        self.push(Step::Attributes { fd: slot, set, userns: -1, recursive: true });
+    }
+
+    /// A device is bound from the host only if it has the number it should have: a name under
+    /// `/dev` can be anything.
+    fn clone_device(&mut self, slot: Slot, path: &Path, rdev: u64) {
+        let source = c_string(path.as_os_str());
+        self.push(Step::Clone { dir: Dir::Cwd, path: source, recursive: false, to: slot });
+        self.push(Step::Check { fd: slot, is: Is::Device { rdev } });
+        let set = NOSUID | NOEXEC;
+        self.push(Step::Attributes { fd: slot, set, userns: -1, recursive: false });
     }
 
     fn stage_root(&mut self) {
+        // Modes in the view are as they are written here.
+        self.push(Step::Umask { mask: 0 });
         let options = vec![
             (c"size".into(), Some(c_string(ROOT_BYTES.as_ref()))),
             (c"mode".into(), Some(c"0755".into())),
@@ -304,7 +345,7 @@ impl<'p> Steps<'p> {
             let path = c_string(cover.as_ref());
             self.push(Step::Clone { dir: Dir::Cwd, path, recursive: false, to: slot });
         }
-        for path in ["/etc", "/proc", "/dev", "/tmp"] {
+        for path in ["/etc", "/proc", "/dev", "/dev/pts", "/dev/shm", "/tmp"] {
             self.make_folder(path, 0o755);
         }
         let (uid, gid) = (self.plan.identity.uid, self.plan.identity.gid);
@@ -342,32 +383,16 @@ impl<'p> Steps<'p> {
         }
     }
 
-    fn host(&mut self, path: &Path, writable: bool, folder: bool) {
-        let source = c_string(path.as_os_str());
-        self.push(Step::Clone { dir: Dir::Cwd, path: source, recursive: true, to: TEMPORARY });
-        let set = NOSUID | NODEV | if writable { NOEXEC } else { RDONLY };
-        self.push(Step::Attributes { fd: TEMPORARY, set, userns: -1, recursive: true });
+    /// Attaches a clone at the place it has on the host.
+    fn attach(&mut self, slot: Slot, path: &Path, folder: bool) {
         self.mount_point(path, folder);
-        self.push(Step::Attach { fd: TEMPORARY, dir: Dir::Cwd, path: staged(path) });
-    }
-
-    /// A device is bound from the host only if it has the number it should have: a name under
-    /// `/dev` can be anything.
-    fn device(&mut self, path: &Path, rdev: u64) {
-        let source = c_string(path.as_os_str());
-        self.push(Step::Clone { dir: Dir::Cwd, path: source, recursive: false, to: TEMPORARY });
-        self.push(Step::Check { fd: TEMPORARY, is: Is::Device { rdev } });
-        let set = NOSUID | NOEXEC;
-        self.push(Step::Attributes { fd: TEMPORARY, set, userns: -1, recursive: false });
-        self.make_file(path, 0o666, Vec::new());
-        self.push(Step::Attach { fd: TEMPORARY, dir: Dir::Cwd, path: staged(path) });
+        self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(path) });
     }
 
     fn fresh_file_systems(&mut self) {
         let attributes = NOSUID | NODEV | NOEXEC | RDONLY;
         self.fresh("proc", Vec::new(), attributes, PROC, "/proc");
         let terminals = vec![("newinstance", None), ("ptmxmode", Some("0666".to_owned()))];
-        self.make_folder("/dev/pts", 0o755);
         self.fresh("devpts", terminals, NOSUID | NOEXEC, TERMINALS, "/dev/pts");
         for (link, to) in [
             ("/dev/ptmx", "pts/ptmx"),
@@ -394,7 +419,6 @@ impl<'p> Steps<'p> {
         };
         let (tmp, shm) = (options(), options());
         self.fresh("tmpfs", tmp, attributes, SCRATCH, TMP);
-        self.make_folder("/dev/shm", 0o755);
         self.fresh("tmpfs", shm, attributes, SHM, "/dev/shm");
     }
 
@@ -433,19 +457,18 @@ impl<'p> Steps<'p> {
         self.make_folder(&workspace, 0o755);
         self.folders_above(&self.plan.cwd);
         self.make_folder(&self.plan.cwd, 0o755);
-        for (slot, piece) in self.pieces.clone() {
+        let pieces = self.pieces();
+        for (slot, piece) in &pieces {
             if piece.at.as_os_str().is_empty() {
-                self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(&workspace) });
+                self.push(Step::Attach { fd: *slot, dir: Dir::Cwd, path: staged(&workspace) });
                 continue;
             }
             // A piece below another one that is a folder is seen through it already.
-            let seen = self.pieces.iter().any(|(_, other)| {
+            let seen = pieces.iter().any(|(_, other)| {
                 other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
             });
             if !seen {
-                let at = workspace.join(&piece.at);
-                self.mount_point(&at, piece.folder);
-                self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(&at) });
+                self.attach(*slot, &workspace.join(&piece.at), piece.folder);
             }
         }
     }
@@ -453,14 +476,14 @@ impl<'p> Steps<'p> {
     /// Held and covered places are found again below the attached piece, without following a
     /// link, and checked, so that no name the workspace controls decides where a mount goes.
     fn holds_and_masks(&mut self) {
-        let plan = self.plan;
-        for mount in &plan.view.mounts {
+        let pieces = self.pieces();
+        for mount in &self.plan.view.mounts {
             let (piece, rest, is) = match mount {
                 Mount::Hold { piece, rest, inode, .. } => (*piece, rest, *inode),
                 Mount::Mask { piece, rest, inode, .. } => (*piece, rest, *inode),
                 _ => continue,
             };
-            let Some((slot, _)) = self.pieces.get(piece).copied() else { continue };
+            let Some((slot, _)) = pieces.get(piece).copied() else { continue };
             let here = Slot(9);
             let (dir, path) = (Dir::Slot(slot), c_path(rest));
             self.push(Step::OpenBeneath { dir, path, to: here });
@@ -485,7 +508,7 @@ impl<'p> Steps<'p> {
             let (dir, path) = (Dir::Slot(here), CString::default());
             self.push(Step::Attach { fd: source, dir, path });
         }
-        for (slot, piece) in self.pieces.clone() {
+        for (slot, piece) in pieces {
             if !piece.writable {
                 // Not recursive: what was attached below has been set on its own.
                 let set = RDONLY;

@@ -9,4 +9,4 @@ mod compile;
 mod launch;
 
 pub use compile::Layers;
-pub use launch::{Child, Fault, Gated, Pipes, prepare};
+pub use launch::{Child, Fault, Gated, Means, Pipes, prepare};

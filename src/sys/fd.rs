@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use tokio::io::unix::AsyncFd;
 
 /// Descriptors that the child puts at fixed numbers are moved here first, so that no number is
 /// overwritten before it was used.
@@ -100,4 +101,14 @@ fn memory_file(name: &CStr, flags: u32, newer: u32) -> io::Result<File> {
         }
     }
     Err(io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Registers a descriptor with the running asynchronous runtime.
+///
+/// # Errors
+/// As `epoll_ctl(2)`.
+pub fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd owns an open descriptor, gives the same number for its whole life and
+    // closes it only when it is dropped, which the AsyncFd that owns it does last.
+    unsafe { AsyncFd::register(fd) }.map_err(io::Error::from)
 }

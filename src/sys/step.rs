@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::os::fd::{OwnedFd, RawFd};
 
 /// How many descriptors a program can name.
-pub const SLOTS: usize = 96;
+pub const SLOTS: usize = 192;
 
 /// A place for a descriptor that a step opens and later steps use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

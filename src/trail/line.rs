@@ -101,20 +101,12 @@ fn json(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| Error::Encode(error.to_string()))
 }
 
-/// Returns whether a character is written as `\u` and four digits: what may act on a terminal
-/// or stay invisible to a reader, the tag characters (which carry text that models read and
-/// people do not see) among them.
-pub(super) fn is_hidden(ch: char) -> bool {
-    is_unsafe_to_show(ch)
-        || matches!(ch, '\u{AD}' | '\u{180E}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}')
-}
-
 /// Appends JSON text with every hidden character as an escape. Outside strings JSON is plain
 /// ASCII, and no escape of a string ends before a hidden character, so characters can be
 /// replaced without looking at what surrounds them.
 fn escape_into(out: &mut String, json: &str) {
     for ch in json.chars() {
-        if is_hidden(ch) {
+        if is_unsafe_to_show(ch) {
             for unit in ch.encode_utf16(&mut [0; 2]) {
                 write!(out, "\\u{unit:04x}").ok();
             }

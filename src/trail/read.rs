@@ -5,8 +5,9 @@
 #![forbid(unsafe_code)]
 
 use super::error::Error;
-use super::line::{Decoded, LINE_BYTES_MAX, decode, is_hidden};
+use super::line::{Decoded, LINE_BYTES_MAX, decode};
 use crate::record::Digest;
+use crate::record::is_unsafe_to_show;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -197,7 +198,7 @@ fn show_text(out: &mut String, text: &str) {
     for ch in text.chars() {
         match ch {
             '\\' | '"' => out.extend(['\\', ch]),
-            _ if is_hidden(ch) => out.extend(ch.escape_default()),
+            _ if is_unsafe_to_show(ch) => out.extend(ch.escape_default()),
             _ => out.push(ch),
         }
     }

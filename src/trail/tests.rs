@@ -5,8 +5,10 @@
 use super::file::Folder;
 use super::line::{self, Entry, NOTHING_BEFORE, Stamp};
 use super::*;
-use crate::record::StreamSummary;
-use crate::record::{Approval, Body, Code, Digest, Intent, Outcome, ProgramFile, Rung, Text};
+use crate::record::{
+    Access, Approval, Body, Code, Digest, Intent, Outcome, ProgramFile, Rung, StreamSummary, Text,
+    Word, is_unsafe_to_show,
+};
 use nix::unistd::Uid;
 use serde_json::Value;
 use std::fs;
@@ -36,16 +38,17 @@ fn intent(argv: &[&str]) -> Box<Intent> {
     Box::new(Intent {
         tool: "run_command",
         template: "git-status".to_owned(),
-        argv: argv.iter().map(|arg| Text::from(*arg)).collect(),
+        argv: argv.iter().map(|arg| Word::one(*arg)).collect(),
         argv_sha256: sha256,
         program,
         interpreter: None,
-        workspace: Text::from("/home/me/app"),
-        cwd: Text(b"sub\xff".to_vec()),
+        workspace: Word::one("/home/me/app"),
+        cwd: Word::Whole(Text(b"sub\xff".to_vec())),
         env: vec!["PATH".to_owned()],
         env_sha256: sha256,
         stdin_sha256: None,
         profile: "repo".to_owned(),
+        access: Access::ReadOnly,
         rung: Rung::B,
         layers: vec!["user".to_owned(), "landlock:7".to_owned()],
         limits: [("memory".to_owned(), 1 << 30)].into(),
@@ -60,6 +63,11 @@ fn intent(argv: &[&str]) -> Box<Intent> {
             project: Text::from("/home/me/app"),
         },
     })
+}
+
+/// An intent with a long member; arguments would be written by their digest.
+fn noted(note: &str) -> Box<Intent> {
+    Box::new(Intent { notes: vec![note.to_owned()], ..*intent(&["git"]) })
 }
 
 fn started() -> Body {
@@ -130,10 +138,13 @@ fn valid(dir: &Path) -> Report {
 
 #[test]
 fn a_line_has_exactly_this_form() {
+    let argv = [Text::from("rm\n\u{7f}\u{85}\u{202e}\u{feff}\"\\"), Text(b"\xff".to_vec())];
     let body = Body::Refusal {
         tool: "run_command",
-        argv: vec![Text::from("rm\n\u{7f}\u{85}\u{202e}\u{feff}\"\\"), Text(b"\xff".to_vec())],
-        workspace: Text::from("/w\u{e0041}é"),
+        argv: Word::list(&argv),
+        argv_count: 2,
+        argv_sha256: Digest([7; 32]),
+        workspace: Word::one("/w\u{e0041}é"),
         template: None,
         code: Code::UnknownProgram,
         reason: "r".to_owned(),
@@ -152,7 +163,9 @@ fn a_line_has_exactly_this_form() {
         r#"{"v":1,"seq":0,"ts":"2026-11-30T10:44:22.123456Z","mono":55,"#,
         r#""boot":"01234567-89ab-cdef-0123-456789abcdef","kind":"refusal","sess":"s-1","#,
         r#""id":"01J","tool":"run_command","argv":["rm\n\u007f\u0085\u202e\ufeff\"\\","#,
-        r#"{"b64":"/w=="}],"workspace":"/w\udb40\udc41é","template":null,"#,
+        r#"{"b64":"/w=="}],"argv_count":2,"#,
+        r#""argv_sha256":"0707070707070707070707070707070707070707070707070707070707070707","#,
+        r#""workspace":"/w\udb40\udc41é","template":null,"#,
         r#""code":"unknown-program","reason":"r","next":"n","counted":true,"#,
         r#""prev":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}"#,
         "\n",
@@ -164,7 +177,7 @@ fn a_line_has_exactly_this_form() {
     // The leaf of this line, taken by another SHA-256 over a zero byte and the line.
     assert_eq!(
         leaf.to_string(),
-        "fffb33b5124180480511192e57475cdd55c9420f865b44cd8a883a1c1e0fa052"
+        "0300d863f4c530030469f0ac6e423b7913f6e1daf283b3e0f7018b9f9c74bd92"
     );
 }
 
@@ -262,11 +275,11 @@ fn shown_records_are_one_safe_line() {
     let argv = ["x\n\u{1b}[2J", "\u{202e}", "", "a b", "\\", "\u{e0041}"];
     trail.append_durable("s\n", &call, vec![Body::Intent(intent(&argv))]).expect("durable");
     let text = String::from_utf8(text_of(&dir)).expect("text");
-    assert!(!text.chars().any(|ch| line::is_hidden(ch) && ch != '\n'), "{text}");
+    assert!(!text.chars().any(|ch| is_unsafe_to_show(ch) && ch != '\n'), "{text}");
     let record = records(&dir).expect("readable").nth(1).expect("two").expect("sound");
     let shown = human(&record);
     assert!(shown.contains(r#"argv=["x\n\u{1b}[2J" \u{202e} "" "a b" \\ \u{e0041}]"#), "{shown}");
-    assert!(!shown.chars().any(line::is_hidden), "{shown}");
+    assert!(!shown.chars().any(is_unsafe_to_show), "{shown}");
 }
 
 #[test]
@@ -318,21 +331,21 @@ fn a_record_that_is_too_long_is_refused_and_harms_nothing() {
     let (_state, dir) = state();
     let (trail, call) = (Trail::open(&dir).expect("a new trail"), call());
     let long = "x".repeat(LINE_BYTES_MAX);
-    let error = trail.intent("s", &call, intent(&[&long])).expect_err("too long");
+    let error = trail.intent("s", &call, noted(&long)).expect_err("too long");
     assert!(matches!(error, Error::TooLong { limit: LINE_BYTES_MAX, .. }), "{error}");
     // What grows by escaping counts as it is written.
     let grown = "\u{1}".repeat(LINE_BYTES_MAX / 6);
-    assert!(trail.append("s", &call, vec![Body::Intent(intent(&[&grown]))]).is_err());
+    assert!(trail.append("s", &call, vec![Body::Intent(noted(&grown))]).is_err());
     let fits = "x".repeat(LINE_BYTES_MAX - 2048);
-    let many = || vec![Body::Intent(intent(&[&fits])); 33];
+    let many = || vec![Body::Intent(noted(&fits)); 33];
     assert!(matches!(trail.append("s", &call, many()), Err(Error::TooLong { limit, .. })
         if limit == writer::BATCH_BYTES_MAX));
-    trail.append_durable("s", &call, vec![Body::Intent(intent(&[&fits]))]).expect("fits");
+    trail.append_durable("s", &call, vec![Body::Intent(noted(&fits))]).expect("fits");
     drop(trail);
     assert_eq!(valid(&dir).records, 2);
     // The longest lines are found again at the end.
     let trail = Trail::open(&dir).expect("opens");
-    trail.append_durable("s", &call, vec![Body::Intent(intent(&[&fits]))]).expect("fits");
+    trail.append_durable("s", &call, vec![Body::Intent(noted(&fits))]).expect("fits");
     drop(trail);
     Trail::open(&dir).expect("opens");
     assert_eq!(valid(&dir).records, 3);
@@ -651,40 +664,4 @@ fn missing_folders_are_made_for_their_owner_only() {
         let mode = fs::metadata(&folder).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{}", folder.display());
     }
-}
-
-/// Prints what a one-shot call pays; `cargo test --lib -- --ignored cost --nocapture`.
-#[test]
-#[ignore = "measures; nothing can fail"]
-fn cost_of_one_call() {
-    use std::time::Instant;
-    let (_state, dir) = state();
-    (0..200).for_each(|_| one_more_call(&dir));
-    let turns = 200;
-    let mut sums = [0_u128; 4];
-    for _ in 0..turns {
-        let call = call();
-        let mut clock = Instant::now();
-        let mut lap = |sum: &mut u128| {
-            *sum += clock.elapsed().as_micros();
-            clock = Instant::now();
-        };
-        let trail = Trail::open(&dir).expect("opens");
-        lap(&mut sums[0]);
-        let receipt = trail.intent("s-1", &call, intent(&["git", "status"])).expect("durable");
-        lap(&mut sums[1]);
-        trail.append("s-1", receipt.call(), vec![started()]).expect("queued");
-        trail.append_durable("s-1", receipt.call(), end()).expect("durable");
-        lap(&mut sums[2]);
-        drop(trail);
-        lap(&mut sums[3]);
-    }
-    let [open, intent, end, close] = sums.map(|sum| sum / turns);
-    eprintln!("open {open} us, intent {intent} us, end {end} us, close {close} us");
-}
-
-fn one_more_call(dir: &Path) {
-    let trail = Trail::open(dir).expect("opens");
-    trail.append("s-1", &call(), vec![Body::Intent(intent(&["git"]))]).expect("queued");
-    trail.append("s-1", &call(), end()).expect("queued");
 }

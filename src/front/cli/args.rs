@@ -1,0 +1,111 @@
+//! What was typed.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Keeps untrusted agents in a pinfold: decides each command against one catalog, records it,
+/// and runs it confined.
+#[derive(Debug, Parser)]
+#[command(name = "pinfold", version, max_term_width = 100)]
+pub(super) struct Low {
+    /// The configuration file [default: /etc/pinfold/pinfold.toml for root, else
+    /// ~/.config/pinfold/pinfold.toml, if it exists]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Say more about what Pinfold does; repeat for more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+    /// How Pinfold's own messages of -v are written
+    #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(super) log_format: LogFormat,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// The form of Pinfold's own messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Decide one command, record it, and run it confined
+    Run(RunArgs),
+    /// Look at profiles: what a command may touch
+    #[command(subcommand)]
+    Profile(ProfileCommand),
+    /// Read and check the trail: what happened
+    #[command(subcommand)]
+    Trail(TrailCommand),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// The folder the command works in [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub(super) workspace: Option<PathBuf>,
+    /// The working folder, below the workspace
+    #[arg(long, value_name = "REL")]
+    pub(super) cwd: Option<PathBuf>,
+    /// The session the call belongs to [default: one of its own]
+    #[arg(long, value_name = "ID")]
+    pub(super) session: Option<String>,
+    /// End the command after this time: N, Ns or Nm; at most the template's own
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(super) timeout: Option<OsString>,
+    /// Hand standard input on to the command; it is read whole first
+    #[arg(long)]
+    pub(super) stdin: bool,
+    /// Print one JSON object instead of the command's output
+    #[arg(long)]
+    pub(super) json: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(super) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ProfileCommand {
+    /// List the profiles
+    List,
+    /// Print one profile with everything inherited, as TOML that loads again
+    Show {
+        /// The profile
+        name: String,
+    },
+    /// Check profile files, or those of the configuration
+    Check {
+        /// Files to check together with the shipped ones
+        files: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TrailCommand {
+    /// Print the records
+    Show {
+        /// Print the records' own lines
+        #[arg(long)]
+        json: bool,
+    },
+    /// Count the records
+    Stats {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check that no record was changed, removed or moved
+    Verify {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        /// The trail folder [default: the one of the state folder]
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
+}

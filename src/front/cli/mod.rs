@@ -1,0 +1,108 @@
+//! The operator's command line: the only place that reads environment variables, and the only
+//! one that writes to the terminal.
+
+mod args;
+mod log;
+mod output;
+mod profile;
+mod run;
+mod trail;
+
+use super::config::{Loaded, Reader};
+use super::reply::FAULT;
+use args::{Command, Low};
+use clap::Parser;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Runs one command line and returns the exit code.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
+    let low = match Low::try_parse_from(words) {
+        Ok(low) => low,
+        Err(error) => {
+            // Help and version are answers, everything else is wrong usage.
+            drop(error.print());
+            return if error.use_stderr() { FAULT } else { 0 };
+        }
+    };
+    log::start(low.verbose, low.log_format);
+    if let Err(error) = crate::sys::signal::ignore_write_signals() {
+        return say_fault(&format!("signals cannot be set: {error}"));
+    }
+    let surroundings = Surroundings::read(low.config.clone());
+    match low.command {
+        Command::Run(args) => run::run(args, &surroundings),
+        Command::Profile(command) => profile::profile(&command, &surroundings),
+        Command::Trail(command) => trail::trail(&command, &surroundings),
+    }
+}
+
+/// What the command line takes from its surroundings.
+#[derive(Debug)]
+struct Surroundings {
+    reader: Reader,
+    /// The configuration file, where there is one.
+    config: Option<PathBuf>,
+    /// The state folder; `None` where no variable names a home.
+    state: Option<PathBuf>,
+}
+
+impl Surroundings {
+    fn read(config: Option<PathBuf>) -> Self {
+        let uid = nix::unistd::geteuid().as_raw();
+        let folder = |name: &str| {
+            let value = std::env::var_os(name).map(PathBuf::from);
+            value.filter(|path| path.is_absolute())
+        };
+        let home = folder("HOME");
+        let below = |variable: &str, default: &str| {
+            folder(variable).or_else(|| home.as_ref().map(|home| home.join(default)))
+        };
+        let own = |path: PathBuf| path.join("pinfold");
+        let state = folder("PINFOLD_HOME").or_else(|| match uid {
+            0 => Some(PathBuf::from("/var/lib/pinfold")),
+            _ => below("XDG_STATE_HOME", ".local/state").map(own),
+        });
+        let default = match uid {
+            0 => Some(PathBuf::from("/etc/pinfold/pinfold.toml")),
+            _ => below("XDG_CONFIG_HOME", ".config").map(|path| own(path).join("pinfold.toml")),
+        };
+        // A file that is named must be there; the default one may be absent.
+        let config = config.or_else(|| default.filter(|path| path.exists()));
+        let config = config.map(|path| std::path::absolute(&path).unwrap_or(path));
+        Self { reader: Reader { uid, home }, config, state }
+    }
+
+    fn load(&self) -> Loaded {
+        self.reader.load(self.config.as_deref())
+    }
+
+    fn trail(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|state| state.join("trail"))
+    }
+}
+
+/// Says something of Pinfold's own: each line on standard error with its name in front.
+fn say(text: &str) {
+    let mut out = std::io::stderr().lock();
+    for line in text.lines() {
+        // Nobody is left to tell if standard error is gone.
+        drop(writeln!(out, "pinfold: {line}"));
+    }
+}
+
+fn say_fault(text: &str) -> u8 {
+    say(text);
+    FAULT
+}
+
+/// Prints an answer on standard output.
+fn print(text: &str) -> u8 {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => 0,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        Err(error) => say_fault(&format!("the answer cannot be written: {error}")),
+    }
+}

@@ -1,0 +1,109 @@
+//! `pinfold run`.
+
+use super::args::RunArgs;
+use super::output::{Quiet, Terminal};
+use super::{Surroundings, print, say, say_fault};
+use crate::front::reply;
+use crate::record::{Outcome, Reply};
+use crate::run::{Request, STDIN_BYTES_MAX, Stdin, Supervisor};
+use crate::supervise::Sink;
+use std::io::Read;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Runs one command.
+pub(super) fn run(args: RunArgs, surroundings: &Surroundings) -> u8 {
+    let Some(state) = &surroundings.state else {
+        return say_fault("no state folder: set HOME or PINFOLD_HOME. Nothing ran.");
+    };
+    let loaded = surroundings.load();
+    let supervisor = match Supervisor::start(state, loaded.rules, loaded.places) {
+        Ok(supervisor) => supervisor,
+        Err(error) => return say_fault(&format!("the supervisor cannot start: {error}")),
+    };
+    #[cfg(feature = "test-layers")]
+    let supervisor = match std::env::var("PINFOLD_TEST_WITHOUT") {
+        Ok(names) => supervisor.with_layers(crate::sandbox::Layers::without(&names)),
+        Err(_) => supervisor,
+    };
+    let json = args.json;
+    let request = match request(args) {
+        Ok(request) => request,
+        Err(error) => return say_fault(&format!("{error}. Nothing ran.")),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let reply = match runtime {
+        Ok(runtime) => runtime.block_on(answer(&supervisor, request, json)),
+        Err(error) => return say_fault(&format!("no runtime: {error}. Nothing ran.")),
+    };
+    match reply {
+        Ok(reply) => tell(&reply, json),
+        Err(error) => say_fault(&format!("{error}")),
+    }
+}
+
+fn request(args: RunArgs) -> std::io::Result<Request> {
+    let stdin = if args.stdin { read_stdin()? } else { Stdin::None };
+    let workspace = match args.workspace {
+        Some(folder) => std::path::absolute(folder)?,
+        None => std::env::current_dir()?,
+    };
+    let RunArgs { cwd, session, timeout, argv, .. } = args;
+    Ok(Request { tool: "run_command", session, argv, workspace, cwd, timeout, stdin })
+}
+
+fn read_stdin() -> std::io::Result<Stdin> {
+    let mut content = Vec::new();
+    let limit = STDIN_BYTES_MAX + 1;
+    let read = std::io::stdin().lock().take(limit).read_to_end(&mut content)?;
+    Ok(if read as u64 == limit { Stdin::TooLarge } else { Stdin::Bytes(content) })
+}
+
+async fn answer(supervisor: &Supervisor, request: Request, json: bool) -> std::io::Result<Reply> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let cancel = async move {
+        tokio::select! {
+            _ = interrupt.recv() => libc::SIGINT,
+            _ = terminate.recv() => libc::SIGTERM,
+            _ = hangup.recv() => libc::SIGHUP,
+        }
+    };
+    if json {
+        return Ok(supervisor.run(request, &mut Quiet, cancel).await);
+    }
+    let mut terminal = Terminal::start()?;
+    let sink: &mut dyn Sink = &mut terminal;
+    let reply = supervisor.run(request, sink, cancel).await;
+    terminal.finish();
+    Ok(reply)
+}
+
+/// Tells the reply: as JSON, or in Pinfold's own words where there is something to say.
+fn tell(reply: &Reply, json: bool) -> u8 {
+    let code = reply::exit_code(reply);
+    if json {
+        let printed = match serde_json::to_string(reply) {
+            Ok(text) => print(&text),
+            Err(error) => say_fault(&format!("the reply cannot be written: {error}")),
+        };
+        return if printed == 0 { code } else { printed };
+    }
+    for (cut, name) in [(reply.truncated.stdout, "stdout"), (reply.truncated.stderr, "stderr")] {
+        if cut {
+            say(&format!("{name} was cut: the command wrote more than the template lets through"));
+        }
+    }
+    match (&reply.message, reply.outcome) {
+        (Some(message), _) => say(message),
+        (None, Outcome::Timeout) => {
+            say(&format!(
+                "ended by the deadline after {} ms; nothing of it is left",
+                reply.duration_ms
+            ));
+        }
+        (None, Outcome::Cancelled) => say("cancelled; nothing of the command is left"),
+        (None, _) => {}
+    }
+    code
+}

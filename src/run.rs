@@ -1,0 +1,273 @@
+//! The pipeline: the only place that calls the stages in order.
+//!
+//! request → decision → plan → durable intent → gated child → watch → durable end → reply.
+//! Whatever stops a request before the gate is recorded as a refusal, or as the end of its
+//! intent, and nothing ran. If the supervisor dies after any line here, the child at the gate
+//! ends without having executed anything, and a running tree ends with it.
+#![forbid(unsafe_code)]
+
+mod circumstances;
+mod recording;
+
+use crate::catalog::Catalog;
+use crate::plan::host::Host;
+use crate::plan::identity::{self, Chosen};
+use crate::plan::workspace::Workspace;
+use crate::plan::{Plan, Settings};
+use crate::profile::Profiles;
+use crate::record::{Approval, Code, Decision, Refusal, Reply, Text};
+use crate::sandbox::{Gated, Layers, Means, prepare};
+use crate::source::Faults;
+use crate::supervise::{Sink, watch};
+use crate::sys::cgroup::Cgroup;
+use crate::sys::spawn::Spawner;
+use crate::trail::{PendingIntent, Trail};
+use circumstances::Decided;
+use recording::{Ending, Recorder};
+use std::ffi::OsString;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Most bytes of standard input that a run is given.
+pub const STDIN_BYTES_MAX: u64 = 16 << 20;
+
+/// What decides: catalog, profiles and settings, all sound.
+#[derive(Debug)]
+pub struct Rules {
+    /// The catalog.
+    pub catalog: Catalog,
+    /// The profiles.
+    pub profiles: Profiles,
+    /// The settings.
+    pub settings: Settings,
+}
+
+/// Standard input of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stdin {
+    /// Nothing: the command reads the null device.
+    None,
+    /// This content.
+    Bytes(Vec<u8>),
+    /// More than [`STDIN_BYTES_MAX`].
+    TooLarge,
+}
+
+/// One call.
+#[derive(Debug)]
+pub struct Request {
+    /// The tool.
+    pub tool: &'static str,
+    /// The session; a call without one has its own.
+    pub session: Option<String>,
+    /// The argument vector.
+    pub argv: Vec<OsString>,
+    /// The workspace, absolute.
+    pub workspace: PathBuf,
+    /// The working folder below it.
+    pub cwd: Option<PathBuf>,
+    /// The deadline as the caller wrote it.
+    pub timeout: Option<OsString>,
+    /// Standard input.
+    pub stdin: Stdin,
+}
+
+/// The supervisor: everything that outlives one call.
+#[derive(Debug)]
+pub struct Supervisor {
+    state: PathBuf,
+    rules: Result<Rules, Faults>,
+    kept_out: Vec<PathBuf>,
+    passwd: String,
+    spawner: Spawner,
+    layers: Layers,
+}
+
+impl Supervisor {
+    /// Starts a supervisor. `state` is its folder; `places` must lie outside every workspace.
+    ///
+    /// # Errors
+    /// Those of starting the spawning thread and of reading `/etc/passwd`.
+    pub fn start(
+        state: &Path,
+        rules: Result<Rules, Faults>,
+        places: Vec<PathBuf>,
+    ) -> io::Result<Self> {
+        let passwd = std::fs::read_to_string("/etc/passwd")?;
+        let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let kept_out = [state.to_owned()].iter().chain(&places).map(real).collect();
+        // Only root's children inherit an emptied bounding set.
+        let spawner = Spawner::start(nix::unistd::geteuid().is_root())?;
+        let (state, layers) = (state.to_owned(), Layers::ALL);
+        Ok(Self { state, rules, kept_out, passwd, spawner, layers })
+    }
+
+    /// Leaves layers out, to show each one alone.
+    #[cfg(feature = "test-layers")]
+    #[must_use]
+    pub fn with_layers(self, layers: Layers) -> Self {
+        Self { layers, ..self }
+    }
+
+    /// Answers one call.
+    pub async fn run(
+        &self,
+        request: Request,
+        sink: &mut dyn Sink,
+        cancel: impl Future<Output = i32>,
+    ) -> Reply {
+        let opened = Trail::open(&self.state.join("trail"));
+        let recorder = match opened.and_then(|trail| Recorder::new(trail, &request)) {
+            Ok(recorder) => recorder,
+            Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
+        };
+        let opened = Workspace::open(&request.workspace, &self.kept_out, &self.passwd);
+        let decided = match self.decide(&request, &opened) {
+            Ok(decided) => decided,
+            Err(refused) => return recorder.refuse(&request, &refused),
+        };
+        let launch = match self.plan(&decided) {
+            Ok(launch) => launch,
+            Err(refusal) => {
+                let template = Some(decided.call.template.id.clone());
+                return recorder.refuse(&request, &Refused { refusal, template });
+            }
+        };
+        self.launch(&request, &decided, launch, recorder, sink, cancel).await
+    }
+
+    /// Decision to plan: what this host and workspace give for it.
+    fn plan(&self, decided: &Decided<'_>) -> Result<Planned, Refusal> {
+        let cache = self.state.join("cache");
+        let host = Host::probe(&self.spawner, Some(&cache.join("host"))).map_err(host_fault)?;
+        host.demand(&decided.profile.name, decided.profile.rung)?;
+        let slots = self.state.join("uids");
+        let (workspace, access) = (decided.call.workspace, decided.call.access);
+        let chosen =
+            identity::choose(&host, &slots, &self.passwd, workspace, decided.profile, access)?;
+        let cgroup = match Cgroup::new() {
+            Ok(cgroup) => Some(cgroup),
+            Err(error) => {
+                tracing::info!(%error, "no cgroup of the run's own");
+                None
+            }
+        };
+        let (settings, identity) = (&decided.rules.settings, chosen.identity);
+        let grouped = cgroup.is_some();
+        let plan = Plan::make(&decided.call, decided.profile, settings, &host, identity, grouped)?;
+        Ok(Planned { plan, host, chosen, cgroup })
+    }
+
+    /// Plan to reply. The intent is being synced while the child builds its sandbox; the gate
+    /// opens when the receipt exists and the child has reported every layer in place.
+    async fn launch(
+        &self,
+        request: &Request,
+        decided: &Decided<'_>,
+        planned: Planned,
+        recorder: Recorder,
+        sink: &mut dyn Sink,
+        cancel: impl Future<Output = i32>,
+    ) -> Reply {
+        let Planned { plan, host, chosen, cgroup } = planned;
+        let project = Text::from(decided.call.workspace.path.as_path());
+        let template = plan.template.clone();
+        let approval = Approval { mode: "auto", template: template.clone(), project };
+        let catalog = decided.rules.catalog.digest();
+        let intent = recording::intent(request.tool, &plan, catalog, approval.clone());
+        let pending = match recorder.intent(intent) {
+            Ok(pending) => pending,
+            Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
+        };
+        let stdin = match &request.stdin {
+            Stdin::Bytes(content) => Some(content.as_slice()),
+            _ => None,
+        };
+        let means = Means {
+            workspace: decided.call.workspace,
+            mode: host.mode,
+            userns: chosen.userns.as_ref(),
+            cgroup,
+            stdin,
+            spawner: &self.spawner,
+            layers: self.layers,
+        };
+        let gated = prepare(&plan, recorder.call().as_str(), means);
+        let ran = self.pass_gate(gated, pending, &plan, &recorder, sink, cancel).await;
+        let ending = match ran {
+            Ok(ending) => ending,
+            Err(reply) => return *reply,
+        };
+        // The id is free again only when the tree is gone.
+        drop(chosen);
+        recorder.end(&plan, Decision::allowed(&template), approval, ending)
+    }
+
+    async fn pass_gate(
+        &self,
+        gated: Result<Gated, crate::sandbox::Fault>,
+        pending: PendingIntent,
+        plan: &Plan,
+        recorder: &Recorder,
+        sink: &mut dyn Sink,
+        cancel: impl Future<Output = i32>,
+    ) -> Result<Ending, Box<Reply>> {
+        let in_place = match gated {
+            Ok(mut gated) => gated.ready().await.map(|()| gated),
+            Err(fault) => Err(fault),
+        };
+        let receipt = match pending.wait() {
+            Ok(receipt) => receipt,
+            Err(error) => {
+                let refusal = recording::unavailable(&error);
+                return Err(Box::new(recording::unrecorded(&refusal)));
+            }
+        };
+        let place = receipt.place().clone();
+        let opened = match in_place {
+            Ok(gated) => gated.open(&receipt).await,
+            Err(fault) => Err(fault),
+        };
+        let child = match opened {
+            Ok(child) => child,
+            Err(fault) => return Ok(Ending::NeverRan { fault, place }),
+        };
+        recorder.started(child.pid(), &plan.layers);
+        tracing::info!(pid = child.pid(), call = %recorder.call(), "started");
+        let deadline = Duration::from_millis(plan.timeout_ms);
+        let watched = watch(child, deadline, plan.output_bytes, sink, cancel).await;
+        Ok(match watched {
+            Ok(ended) => Ending::Ran { ended, place },
+            Err(error) => Ending::Lost { error, place },
+        })
+    }
+}
+
+/// A refusal with the template that fits, where one does.
+#[derive(Debug)]
+struct Refused {
+    refusal: Refusal,
+    template: Option<String>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, template: None }
+    }
+}
+
+/// A plan and what it needs.
+#[derive(Debug)]
+struct Planned {
+    plan: Plan,
+    host: Host,
+    chosen: Chosen,
+    cgroup: Option<Cgroup>,
+}
+
+fn host_fault(error: io::Error) -> Refusal {
+    let next = "see that /proc is mounted and readable";
+    Refusal::new(Code::Host, "this host", error.to_string(), next)
+}

@@ -1,0 +1,208 @@
+//! Request to decision: the catalog's word, then everything that can only tighten it.
+
+use super::{Refused, Request, Rules, STDIN_BYTES_MAX, Stdin, Supervisor};
+use crate::catalog::Matched;
+use crate::catalog::identity::{self, Program};
+use crate::plan::Call;
+use crate::plan::workspace::{Lookup, Workspace, is_plain_relative};
+use crate::profile::Profile;
+use crate::record::{Code, Digest, Refusal, Text, Verdict};
+use sha2::{Digest as _, Sha256};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Longest deadline that can be asked for, in seconds.
+const TIMEOUT_S_MAX: u64 = 24 * 60 * 60;
+
+/// A call that may run, as far as the catalog and the circumstances go.
+#[derive(Debug)]
+pub(super) struct Decided<'r> {
+    pub(super) rules: &'r Rules,
+    pub(super) profile: &'r Profile,
+    pub(super) call: Call<'r>,
+}
+
+impl Supervisor {
+    /// Decides a request. `opened` is its workspace, or why that cannot be one.
+    pub(super) fn decide<'r>(
+        &'r self,
+        request: &Request,
+        opened: &'r Result<Workspace, Refusal>,
+    ) -> Result<Decided<'r>, Refused> {
+        let rules = self.rules.as_ref().map_err(|faults| config_refusal(&faults.to_string()))?;
+        let timeout_ms = request.timeout.as_deref().map(parse_timeout).transpose()?;
+        let matched = rules.catalog.decide(&request.argv)?;
+        let template = matched.template;
+        let named = |refusal| Refused { refusal, template: Some(template.id.clone()) };
+        if let Some(refusal) = matched.refusal(&request.argv) {
+            return Err(named(refusal));
+        }
+        let profile = available_profile(rules, &matched).map_err(named)?;
+        let workspace = opened.as_ref().map_err(|refusal| named(refusal.clone()))?;
+        let cwd = working_folder(workspace, request.cwd.as_deref()).map_err(named)?;
+        let (program, digests) =
+            self.program(rules, &matched, profile, workspace).map_err(named)?;
+        if matched.verdict == Verdict::Ask {
+            return Err(named(nobody_to_ask(&template.id, &request.argv)));
+        }
+        let stdin_sha256 = stdin_digest(&request.stdin).map_err(named)?;
+        let operands = matched.operand_indices();
+        let operands = operands.filter_map(|at| request.argv.get(at).cloned()).collect();
+        let call = Call {
+            template,
+            access: template.access,
+            argv: matched.executed(&request.argv),
+            operands,
+            workspace,
+            cwd,
+            program,
+            program_sha256: digests.0,
+            interpreter_sha256: digests.1,
+            timeout_ms,
+            stdin_sha256,
+        };
+        Ok(Decided { rules, profile, call })
+    }
+
+    /// Pins the program and everything it needs to be executed.
+    fn program(
+        &self,
+        rules: &Rules,
+        matched: &Matched<'_>,
+        profile: &Profile,
+        workspace: &Workspace,
+    ) -> Result<(Program, (Digest, Option<Digest>)), Refusal> {
+        let settings = &rules.settings;
+        let tools = settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name));
+        let tools = tools.filter_map(|toolchain| toolchain.bin.clone());
+        let path: Vec<PathBuf> = tools.chain(settings.path.iter().cloned()).collect();
+        let name = &matched.template.program;
+        let uid = nix::unistd::geteuid().as_raw();
+        let program = identity::resolve(name, &path, uid, Some(&workspace.path))?;
+        let cache = self.state.join("cache");
+        let digest =
+            |file| identity::digest(file, Some(&cache)).map_err(|error| unreadable(name, &error));
+        let file = digest(&program.file)?;
+        if matched.template.sha256.is_some_and(|pinned| pinned != file) {
+            return Err(changed(name, file));
+        }
+        let interpreter = program.interpreter.as_ref().map(|i| digest(&i.file)).transpose()?;
+        Ok((program, (file, interpreter)))
+    }
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Refusal {
+    let next = "see that the program is installed whole and readable, then call again";
+    Refusal::new(Code::ProgramUnavailable, name, error.to_string(), next)
+}
+
+fn changed(name: &str, found: Digest) -> Refusal {
+    Refusal::new(
+        Code::ProgramUnavailable,
+        name,
+        format!("its content is sha256:{found}, not what the catalog pins"),
+        "the operator installs the pinned program, or pins the new one",
+    )
+}
+
+/// The faults are shown whole to whoever is at the terminal, and counted in the record.
+pub(super) fn config_refusal(faults: &str) -> Refusal {
+    let next = "correct the places shown; the compiled-in rules do not step in for broken ones";
+    Refusal::new(Code::Config, "the configuration", format!("it has faults:\n{faults}\n"), next)
+}
+
+fn nobody_to_ask(template: &str, argv: &[OsString]) -> Refusal {
+    let shown: Vec<String> = argv.iter().map(|word| Text::from(word).escaped()).collect();
+    Refusal::new(
+        Code::NobodyToAsk,
+        Text::from(shown.join(" ").as_str()).shown(),
+        format!("template `{template}` asks a person, and none is attached"),
+        "stop asking; do something else, or tell your operator what you need and why",
+    )
+}
+
+/// The profile that the template names, if this version can give it at all.
+fn available_profile<'r>(rules: &'r Rules, matched: &Matched<'_>) -> Result<&'r Profile, Refusal> {
+    let name = &matched.template.profile;
+    let profile = rules.profiles.get(name).ok_or_else(|| {
+        let next = "the operator adds the profile, or names another in the template";
+        Refusal::new(
+            Code::ProfileUnavailable,
+            format!("profile `{name}`"),
+            "it does not exist",
+            next,
+        )
+    })?;
+    crate::plan::network::loopback(profile)?;
+    Ok(profile)
+}
+
+/// Reads a deadline: `N`, `Ns` or `Nm`, in milliseconds.
+fn parse_timeout(text: &OsStr) -> Result<u64, Refusal> {
+    let refuse = |reason: &str| {
+        let next = format!("give N, Ns or Nm, from 1 second to {TIMEOUT_S_MAX} seconds");
+        Refusal::new(Code::TimeoutValue, Text::from(text).shown(), reason, next)
+    };
+    let plain = text.to_str().unwrap_or_default();
+    let (digits, unit) = match plain.strip_suffix('m') {
+        Some(digits) => (digits, 60),
+        None => (plain.strip_suffix('s').unwrap_or(plain), 1),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(refuse("it is not a whole number of seconds or minutes"));
+    }
+    let seconds = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    match seconds {
+        Some(0) => Err(refuse("a deadline of zero leaves no time to run")),
+        Some(seconds) if seconds <= TIMEOUT_S_MAX => Ok(seconds * 1_000),
+        _ => Err(refuse("it is longer than a day")),
+    }
+}
+
+/// Finds the working folder below the workspace.
+fn working_folder(workspace: &Workspace, cwd: Option<&Path>) -> Result<PathBuf, Refusal> {
+    let Some(cwd) = cwd else { return Ok(PathBuf::new()) };
+    let refuse = |reason: &str| {
+        let next = "name a folder below the workspace, relative and without `..`";
+        Refusal::new(Code::Cwd, Text::from(cwd).shown(), reason, next)
+    };
+    if !is_plain_relative(cwd) {
+        return Err(refuse("it is not a relative path below the workspace"));
+    }
+    match workspace.resolve(cwd) {
+        Lookup::Found(found) if found.is_folder => Ok(found.path),
+        Lookup::Found(_) => Err(refuse("it is not a folder")),
+        Lookup::Absent => Err(refuse("it does not exist")),
+        Lookup::Outside => Err(refuse("it leads out of the workspace")),
+    }
+}
+
+fn stdin_digest(stdin: &Stdin) -> Result<Option<Digest>, Refusal> {
+    match stdin {
+        Stdin::None => Ok(None),
+        Stdin::Bytes(content) => Ok(Some(Digest(Sha256::digest(content).into()))),
+        Stdin::TooLarge => Err(Refusal::new(
+            Code::StdinTooLarge,
+            "standard input",
+            format!("it is larger than {STDIN_BYTES_MAX} bytes"),
+            "write it to a file of the workspace and name the file",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_are_whole_seconds_or_minutes() {
+        let parse = |text: &str| parse_timeout(OsStr::new(text)).map_err(|refusal| refusal.code);
+        assert_eq!(parse("30"), Ok(30_000));
+        assert_eq!(parse("30s"), Ok(30_000));
+        assert_eq!(parse("2m"), Ok(120_000));
+        let bad = ["", "0", "0s", "-1", "+1", "1.5", "x", "s", "m", "1h", " 1", "1 ", "86401"];
+        for text in bad.into_iter().chain(["99999999999999999999", "1441m", "NaN"]) {
+            assert_eq!(parse(text), Err(Code::TimeoutValue), "{text}");
+        }
+    }
+}

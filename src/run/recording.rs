@@ -1,0 +1,313 @@
+//! What is written about a call, and the reply that goes with it.
+
+use super::{Refused, Request};
+use crate::plan::Plan;
+use crate::record::{
+    Approval, Body, Code, Decision, Digest, Intent, Outcome, Refusal, Reply, Text, TrailPlace,
+    Truncated, Word, argv_digest,
+};
+use crate::sandbox::Fault;
+use crate::supervise::{Ended, Stop};
+use crate::sys::wait::{self, Usage};
+use crate::trail::{self, CallId, PendingIntent, Place, Trail};
+use sha2::{Digest as _, Sha256};
+use std::io;
+
+/// Writes the records of one call.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    trail: Trail,
+    session: String,
+    call: CallId,
+}
+
+/// How a call ended after its intent was durable.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// The child never passed the gate.
+    NeverRan {
+        /// Why.
+        fault: Fault,
+        /// Where the intent stands.
+        place: Place,
+    },
+    /// The tree is gone.
+    Ran {
+        /// How it ended.
+        ended: Ended,
+        /// Where the intent stands.
+        place: Place,
+    },
+    /// The watch failed; the tree was killed.
+    Lost {
+        /// Why.
+        error: io::Error,
+        /// Where the intent stands.
+        place: Place,
+    },
+}
+
+/// What the `end` record and the reply say.
+struct Summary {
+    outcome: Outcome,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    error: Option<String>,
+    duration_ms: u64,
+    usage: Usage,
+}
+
+impl Recorder {
+    pub(super) fn new(trail: Trail, request: &Request) -> Result<Self, trail::Error> {
+        let session = match &request.session {
+            Some(session) => session.clone(),
+            None => trail::session_id()?,
+        };
+        Ok(Self { trail, session, call: CallId::new()? })
+    }
+
+    pub(super) fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// Records a refusal and makes its reply. A refusal that cannot be recorded becomes the
+    /// fault that says so.
+    pub(super) fn refuse(&self, request: &Request, refused: &Refused) -> Reply {
+        let Refused { refusal, template } = refused;
+        let argv: Vec<Text> = request.argv.iter().map(Text::from).collect();
+        let body = Body::Refusal {
+            tool: request.tool,
+            argv: Word::list(&argv),
+            argv_count: argv.len() as u64,
+            argv_sha256: argv_digest(&argv),
+            workspace: Word::one(request.workspace.as_path()),
+            template: template.clone(),
+            code: refusal.code,
+            reason: Text::from(refusal.reason.as_str()).shown(),
+            next: Text::from(refusal.next.as_str()).shown(),
+            counted: refusal.counted,
+        };
+        match self.trail.append_durable(&self.session, &self.call, vec![body]) {
+            Ok(place) => {
+                let mut reply = refused_reply(refusal, template.as_deref());
+                reply.trail = TrailPlace { intent: Some(place.seqs.start), ..after(&place) };
+                reply
+            }
+            Err(error) => unrecorded(&unavailable(&error)),
+        }
+    }
+
+    /// Hands the intent to the writer; it is being synced when this returns.
+    pub(super) fn intent(&self, intent: Intent) -> Result<PendingIntent, trail::Error> {
+        self.trail.intent_start(&self.session, &self.call, Box::new(intent))
+    }
+
+    /// Records that the program was executed; not waited for.
+    pub(super) fn started(&self, pid: u32, layers: &[String]) {
+        let body = Body::Started { pid, layers: layers.to_vec() };
+        if let Err(error) = self.trail.append(&self.session, &self.call, vec![body]) {
+            // The end of this call is durable or the reply says that it is not.
+            tracing::warn!(%error, "the start is not recorded");
+        }
+    }
+
+    /// Records the end, durably, and makes the reply.
+    pub(super) fn end(
+        &self,
+        plan: &Plan,
+        decision: Decision,
+        approval: Approval,
+        ending: Ending,
+    ) -> Reply {
+        let (summary, ended, place) = summarize(ending);
+        let mut bodies = Vec::new();
+        if let Some(ended) = &ended {
+            bodies.push(Body::Output { stream: "stdout", summary: ended.stdout.summary() });
+            bodies.push(Body::Output { stream: "stderr", summary: ended.stderr.summary() });
+        }
+        let Summary { outcome, exit_code, signal, error, duration_ms, usage } = summary;
+        bodies.push(Body::End {
+            outcome,
+            exit_code,
+            signal,
+            limit: None,
+            error: error.clone(),
+            duration_ms,
+            user_us: usage.user_us,
+            system_us: usage.system_us,
+            max_rss_kib: usage.max_rss_kib,
+        });
+        let written = self.trail.append_durable(&self.session, &self.call, bodies);
+        let nothing_ran = ended.is_none();
+        let (stdout, stderr) = ended.map_or_else(Default::default, |e| (e.stdout, e.stderr));
+        let mut reply = Reply {
+            outcome,
+            exit_code,
+            signal,
+            limit: None,
+            decision,
+            approval: Some(approval),
+            profile: Some(plan.profile.clone()),
+            rung: Some(plan.rung),
+            layers: plan.layers.clone(),
+            truncated: Truncated { stdout: stdout.truncated(), stderr: stderr.truncated() },
+            stdout: Text(stdout.kept),
+            stderr: Text(stderr.kept),
+            duration_ms,
+            denials: Vec::new(),
+            guard: None,
+            trail: TrailPlace { intent: Some(place.seqs.start), ..after(&place) },
+            message: error.map(|error| failed(&error, nothing_ran)),
+        };
+        match written {
+            Ok(end) => {
+                let last = end.seqs.end.saturating_sub(1);
+                let intent = reply.trail.intent;
+                reply.trail = TrailPlace { intent, end: Some(last), ..after(&end) };
+            }
+            Err(error) => {
+                reply.outcome = Outcome::Error;
+                reply.message = Some(format!(
+                    "the command ended, and its end cannot be recorded: {error}. Next: {}.",
+                    error.next()
+                ));
+            }
+        }
+        reply
+    }
+}
+
+fn failed(error: &str, nothing_ran: bool) -> String {
+    let ran = if nothing_ran { "Nothing ran." } else { "The command was killed." };
+    format!(
+        "failed [{}] {error}. {ran} Next: see `pinfold trail show` and the host's log.",
+        Code::Host
+    )
+}
+
+fn after(place: &Place) -> TrailPlace {
+    TrailPlace { intent: None, end: None, size: place.size, root: place.root.base64url() }
+}
+
+fn summarize(ending: Ending) -> (Summary, Option<Ended>, Place) {
+    let nothing = |error: String| Summary {
+        outcome: Outcome::Error,
+        exit_code: None,
+        signal: None,
+        error: Some(error),
+        duration_ms: 0,
+        usage: Usage::default(),
+    };
+    match ending {
+        Ending::NeverRan { fault, place } => (nothing(fault.to_string()), None, place),
+        Ending::Lost { error, place } => {
+            (nothing(format!("the command could not be watched: {error}")), None, place)
+        }
+        Ending::Ran { ended, place } => {
+            let (exit_code, by_signal) = match ended.program {
+                Some(wait::Ended::Exit(code)) => (Some(code), None),
+                Some(wait::Ended::Signal(signal)) => (None, Some(signal)),
+                None => (None, None),
+            };
+            let (outcome, signal) = match ended.stopped {
+                Some(Stop::Deadline) => (Outcome::Timeout, by_signal),
+                Some(Stop::Cancelled(signal)) => (Outcome::Cancelled, Some(signal)),
+                None if exit_code == Some(0) => (Outcome::Ok, None),
+                None => (Outcome::Nonzero, by_signal),
+            };
+            let cancelled = outcome == Outcome::Cancelled;
+            let lost = ended.program.is_none() && ended.stopped.is_none();
+            let summary = Summary {
+                outcome: if lost { Outcome::Error } else { outcome },
+                exit_code: exit_code.filter(|_| !cancelled),
+                signal,
+                error: lost.then(|| "the tree ended without a word of the command".to_owned()),
+                duration_ms: u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX),
+                usage: ended.usage,
+            };
+            (summary, Some(ended), place)
+        }
+    }
+}
+
+/// Makes the intent of a plan.
+pub(super) fn intent(
+    tool: &'static str,
+    plan: &Plan,
+    catalog_sha256: Digest,
+    approval: Approval,
+) -> Intent {
+    let limits = plan.limits.iter().map(|(name, _, value)| ((*name).to_owned(), *value));
+    let scratch = [("tmp", plan.view.scratch.size), ("tmp_inodes", plan.view.scratch.inodes)];
+    let scratch = scratch.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let output = [("output".to_owned(), plan.output_bytes)];
+    Intent {
+        tool,
+        template: plan.template.clone(),
+        argv: Word::list(&plan.argv),
+        argv_sha256: argv_digest(&plan.argv),
+        program: plan.program.clone(),
+        interpreter: plan.interpreter.clone(),
+        workspace: Word::one(plan.workspace.as_path()),
+        cwd: Word::one(plan.cwd.as_path()),
+        env: plan.environment.keys().cloned().collect(),
+        env_sha256: environment_digest(plan),
+        stdin_sha256: plan.stdin_sha256,
+        profile: plan.profile.clone(),
+        access: plan.access,
+        rung: plan.rung,
+        layers: plan.layers.clone(),
+        limits: limits.chain(scratch).chain(output).collect(),
+        uid: plan.identity.uid,
+        timeout_ms: plan.timeout_ms,
+        notes: plan.notes.iter().map(|note| Text::from(note.as_str()).shown()).collect(),
+        catalog_sha256,
+        plan_sha256: plan.digest(),
+        approval,
+    }
+}
+
+/// Digest of the environment: for each variable in order of its name, name and value, each
+/// behind its length in 32 bits, big-endian.
+fn environment_digest(plan: &Plan) -> Digest {
+    let mut hash = Sha256::new();
+    for (name, value) in &plan.environment {
+        for part in [name.as_bytes(), value.as_encoded_bytes()] {
+            hash.update(u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    Digest(hash.finalize().into())
+}
+
+/// The refusal for a record that cannot be made durable.
+pub(super) fn unavailable(error: &trail::Error) -> Refusal {
+    Refusal::new(Code::TrailUnavailable, "the call", error.reason(), error.next())
+}
+
+/// The reply to a call of which nothing could be written.
+pub(super) fn unrecorded(refusal: &Refusal) -> Reply {
+    refused_reply(refusal, None)
+}
+
+fn refused_reply(refusal: &Refusal, template: Option<&str>) -> Reply {
+    Reply {
+        outcome: Outcome::Refused,
+        exit_code: None,
+        signal: None,
+        limit: None,
+        decision: Decision::refused(refusal, template),
+        approval: None,
+        profile: None,
+        rung: None,
+        layers: Vec::new(),
+        stdout: Text(Vec::new()),
+        stderr: Text(Vec::new()),
+        truncated: Truncated::default(),
+        duration_ms: 0,
+        denials: Vec::new(),
+        guard: None,
+        trail: TrailPlace::default(),
+        message: Some(refusal.to_string()),
+    }
+}

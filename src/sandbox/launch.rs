@@ -1,0 +1,332 @@
+//! Makes the child of a plan and holds it at the gate.
+
+use super::compile::{Compiled, Ends, Layers, compile, describe};
+use crate::plan::Plan;
+use crate::plan::host::{Mode, namespace_flags};
+use crate::plan::workspace::Workspace;
+use crate::record::Digest;
+use crate::sys::cgroup::Cgroup;
+use crate::sys::spawn::{Launch, Spawner};
+use crate::sys::step::{Failure, MESSAGE_BYTES, Message, Part, Program};
+use crate::sys::{self, fd};
+use crate::trail::Receipt;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use tokio::io::unix::AsyncFd;
+
+/// The tree's init, built by `build.rs`.
+const INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/init"));
+
+/// Why a child did not come to the gate, or not past it.
+#[derive(Debug)]
+pub enum Fault {
+    /// The parent could not prepare it.
+    Prepare(io::Error),
+    /// The clone failed.
+    Clone(io::Error),
+    /// A step failed in the child; nothing was executed.
+    Step {
+        /// What it was doing.
+        doing: String,
+        /// The error.
+        error: io::Error,
+    },
+    /// The child ended without a word.
+    Silent,
+    /// The receipt is for another plan or another call.
+    Receipt,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prepare(error) => write!(out, "the sandbox could not be prepared: {error}"),
+            Self::Clone(error) => write!(out, "the child could not be made: {error}"),
+            Self::Step { doing, error } if error.raw_os_error() == Some(libc::EIDRM) => {
+                write!(out, "the child could not {doing}: another file is there now")
+            }
+            Self::Step { doing, error } => write!(out, "the child could not {doing}: {error}"),
+            Self::Silent => out.write_str("the child ended before every layer was in place"),
+            Self::Receipt => out.write_str("the record is of another plan than the child's"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Prepare(error) | Self::Clone(error) | Self::Step { error, .. } => Some(error),
+            Self::Silent | Self::Receipt => None,
+        }
+    }
+}
+
+/// The supervisor's ends of a child's pipes.
+#[derive(Debug)]
+pub struct Pipes {
+    /// Where the command's standard output comes out.
+    pub stdout: OwnedFd,
+    /// Where its standard error comes out.
+    pub stderr: OwnedFd,
+    /// Where the init writes the command's wait status.
+    pub status: OwnedFd,
+    /// Held open while the tree may live; a byte asks the tree to end.
+    pub life: OwnedFd,
+}
+
+/// A child that builds its sandbox and waits at the gate. Dropped, it ends without having
+/// executed anything, and is reaped.
+#[derive(Debug)]
+pub struct Gated {
+    call: String,
+    plan: Digest,
+    report: AsyncFd<OwnedFd>,
+    /// What each step does, for messages.
+    steps: [Vec<String>; 3],
+    /// Taken when the gate opens.
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    launch: Launch,
+    gate: OwnedFd,
+    pipes: Pipes,
+    cgroup: Option<Cgroup>,
+}
+
+impl Drop for Gated {
+    fn drop(&mut self) {
+        let Some(Held { launch, gate, pipes, cgroup }) = self.held.take() else { return };
+        // The child sees the gate close without its byte, or the init its life pipe, and ends.
+        drop((gate, pipes));
+        if launch.wait().is_err() {
+            return;
+        }
+        if let Some(pidfd) = launch.take_pidfd() {
+            end(&pidfd);
+        }
+        drop(cgroup);
+    }
+}
+
+/// Kills and reaps a tree's init, and the kernel with it the whole tree.
+fn end(pidfd: &OwnedFd) {
+    // Both fail only where the process is gone already, which is what is wanted.
+    let killed = sys::signal::send(pidfd, libc::SIGKILL);
+    let reaped = sys::wait::reap(pidfd);
+    tracing::trace!(?killed, ?reaped, "ended a tree");
+}
+
+/// A child whose gate was opened and whose program was executed. Dropped, its tree is killed.
+#[derive(Debug)]
+pub struct Child {
+    pidfd: OwnedFd,
+    pid: u32,
+    pipes: Option<Pipes>,
+    cgroup: Option<Cgroup>,
+    reaped: bool,
+}
+
+impl Child {
+    /// Returns the process id of the tree's init, as the supervisor sees it.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Returns the tree's init.
+    pub fn pidfd(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+
+    /// Takes the pipes. Closing the life pipe ends the tree.
+    pub fn take_pipes(&mut self) -> Option<Pipes> {
+        self.pipes.take()
+    }
+
+    /// Kills the whole tree.
+    pub fn kill(&self) {
+        let group = self.cgroup.as_ref().map(Cgroup::kill);
+        let init = sys::signal::send(&self.pidfd, libc::SIGKILL);
+        tracing::debug!(?group, ?init, "killed the tree");
+    }
+
+    /// Reaps the tree's init, which has ended, and tells what the tree used.
+    ///
+    /// # Errors
+    /// As `waitid(2)`.
+    pub fn reap(&mut self) -> io::Result<sys::wait::Usage> {
+        let usage = sys::wait::reap(&self.pidfd)?;
+        self.reaped = true;
+        Ok(usage)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+            end(&self.pidfd);
+        }
+    }
+}
+
+/// What the child of a run gets beside its plan.
+#[derive(Debug)]
+pub struct Means<'m> {
+    /// The workspace that the plan names.
+    pub workspace: &'m Workspace,
+    /// What the supervisor is.
+    pub mode: Mode,
+    /// The user namespace whose maps swap the workspace owner and the command.
+    pub userns: Option<&'m OwnedFd>,
+    /// A group of the run's own.
+    pub cgroup: Option<Cgroup>,
+    /// Standard input.
+    pub stdin: Option<&'m [u8]>,
+    /// Who makes the child.
+    pub spawner: &'m Spawner,
+    /// Which layers are put in place.
+    pub layers: Layers,
+}
+
+/// Starts making the child of a plan. Returns at once; the child builds its sandbox while the
+/// record of it is synced.
+///
+/// # Errors
+/// [`Fault::Prepare`] where the parent's part failed; then there is no child.
+pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault> {
+    let Means { workspace, mode, userns, cgroup, stdin, spawner, layers } = means;
+    let made = || -> io::Result<Gated> {
+        let (ends, pipes, gate) = pipes(stdin)?;
+        let (report_read, report) = fd::pipe()?;
+        fd::set_nonblocking(&report_read)?;
+        let userns = userns.map(fd::high).transpose()?;
+        let number = userns.as_ref().map(AsRawFd::as_raw_fd);
+        let mut compiled = compile(plan, workspace, number, &ends, layers)?;
+        let steps = texts(&compiled);
+        let Ends { stdin, stdout, stderr, gate: gate_read, status, life, init, .. } = ends;
+        compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
+        compiled.keep.extend(userns);
+        let Compiled { outer, inner, last, keep } = compiled;
+        let program = Program {
+            namespaces: namespace_flags(mode),
+            cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?,
+            outer,
+            inner,
+            last,
+            report,
+            keep,
+        };
+        Ok(Gated {
+            call: call.to_owned(),
+            plan: plan.digest(),
+            report: fd::watched(report_read)?,
+            steps,
+            held: Some(Held { launch: spawner.launch(program), gate, pipes, cgroup }),
+        })
+    };
+    made().map_err(Fault::Prepare)
+}
+
+impl Gated {
+    /// Waits until the child reports that every layer is in place.
+    ///
+    /// # Errors
+    /// The step that failed, or why there is no child.
+    pub async fn ready(&mut self) -> Result<(), Fault> {
+        match self.next_message().await? {
+            Some(Message::Ready) => Ok(()),
+            Some(Message::Failed(failure)) => Err(self.step(failure)),
+            None => Err(self.silent()),
+        }
+    }
+
+    /// Opens the gate and waits until the program was executed.
+    ///
+    /// # Errors
+    /// [`Fault::Receipt`] where the receipt is for something else, and the step that failed,
+    /// which can only be the execution itself.
+    pub async fn open(mut self, receipt: &Receipt) -> Result<Child, Fault> {
+        if *receipt.plan() != self.plan || receipt.call().as_str() != self.call {
+            return Err(Fault::Receipt);
+        }
+        let held = self.held.as_ref().ok_or(Fault::Silent)?;
+        let gate = held.gate.try_clone().map_err(Fault::Prepare)?;
+        File::from(gate).write_all(b"g").map_err(Fault::Prepare)?;
+        // The pipe closes when both children have executed their programs.
+        if let Some(Message::Failed(failure)) = self.next_message().await? {
+            return Err(self.step(failure));
+        }
+        let Held { launch, gate, pipes, cgroup } = self.held.take().ok_or(Fault::Silent)?;
+        drop(gate);
+        let pid = launch.wait().map_err(Fault::Clone)?;
+        let pidfd = launch.take_pidfd().ok_or(Fault::Silent)?;
+        let pid = u32::try_from(pid).map_err(|_| Fault::Silent)?;
+        Ok(Child { pidfd, pid, pipes: Some(pipes), cgroup, reaped: false })
+    }
+
+    fn step(&self, failure: Failure) -> Fault {
+        let list = match failure.part {
+            Part::Outer => &self.steps[0],
+            Part::Inner => &self.steps[1],
+            Part::Last => &self.steps[2],
+        };
+        let doing = list.get(usize::from(failure.step)).cloned();
+        let doing = doing.unwrap_or_else(|| "make the command's process".to_owned());
+        Fault::Step { doing, error: io::Error::from_raw_os_error(failure.errno) }
+    }
+
+    fn silent(&self) -> Fault {
+        match self.held.as_ref().map(|held| held.launch.wait()) {
+            Some(Err(error)) => Fault::Clone(error),
+            _ => Fault::Silent,
+        }
+    }
+
+    /// Reads one message; `None` where the pipe closed.
+    async fn next_message(&mut self) -> Result<Option<Message>, Fault> {
+        loop {
+            let mut guard = self.report.readable().await.map_err(Fault::Prepare)?;
+            let mut message = [0; MESSAGE_BYTES];
+            let read = guard.try_io(|fd| Ok(nix::unistd::read(fd, &mut message)?));
+            match read {
+                Ok(Ok(0)) => return Ok(None),
+                Ok(Ok(MESSAGE_BYTES)) => return Ok(Message::decode(message)),
+                Ok(Ok(_)) => return Err(Fault::Silent),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Err(Fault::Prepare(error)),
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+fn texts(compiled: &Compiled) -> [Vec<String>; 3] {
+    let text = |steps: &[crate::sys::step::Step]| steps.iter().map(describe).collect();
+    [text(&compiled.outer), text(&compiled.inner), text(&compiled.last)]
+}
+
+/// Makes every pipe of a run: the child's ends, the supervisor's, and the gate.
+fn pipes(stdin: Option<&[u8]>) -> io::Result<(Ends, Pipes, OwnedFd)> {
+    let stdin = match stdin {
+        Some(content) => fd::sealed(c"stdin", content)?,
+        None => fd::high(&File::open("/dev/null")?)?,
+    };
+    let (stdout_read, stdout) = fd::pipe()?;
+    let (stderr_read, stderr) = fd::pipe()?;
+    let (gate_read, gate) = fd::pipe()?;
+    let (status_read, status) = fd::pipe()?;
+    let (life_read, life) = fd::pipe()?;
+    for read in [&stdout_read, &stderr_read, &status_read] {
+        fd::set_nonblocking(read)?;
+    }
+    let supervisors: Vec<RawFd> = vec![gate.as_raw_fd(), life.as_raw_fd()];
+    let init = fd::executable(c"pinfold-init", INIT)?;
+    let ends =
+        Ends { stdin, stdout, stderr, gate: gate_read, status, life: life_read, init, supervisors };
+    let pipes = Pipes { stdout: stdout_read, stderr: stderr_read, status: status_read, life };
+    Ok((ends, pipes, gate))
+}
