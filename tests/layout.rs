@@ -1,0 +1,2 @@
+//! The house rules.
+fn main() {}

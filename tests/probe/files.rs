@@ -1,0 +1,120 @@
+//! Acts on files.
+
+use crate::{Act, c, number, ok, result};
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+
+pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
+    Some(match (act, args) {
+        ("read", [path]) => read(path),
+        ("print", [path]) => fs::read_to_string(path),
+        ("list", [path]) => list(path),
+        ("write", [path]) => write(path),
+        ("create", [path]) => create(path),
+        ("truncate", [path]) => {
+            OpenOptions::new().write(true).truncate(true).open(path).and_then(|_| ok())
+        }
+        ("mkdir", [path]) => fs::create_dir(path).and_then(|()| ok()),
+        ("mkdir", [path, mode]) => mkdir(path, mode),
+        ("rename", [from, to]) => fs::rename(from, to).and_then(|()| ok()),
+        ("exchange", [a, b]) => exchange(a, b),
+        ("link", [from, to]) => fs::hard_link(from, to).and_then(|()| ok()),
+        ("symlink", [to, path]) => std::os::unix::fs::symlink(to, path).and_then(|()| ok()),
+        ("unlink", [path]) => fs::remove_file(path).and_then(|()| ok()),
+        ("rmdir", [path]) => fs::remove_dir(path).and_then(|()| ok()),
+        ("chmod", [path, mode]) => {
+            result(unsafe { libc::chmod(c(path).as_ptr(), number(mode) as libc::mode_t) }.into())
+        }
+        ("fchmod", [path, mode]) => fchmod(path, mode),
+        ("utimes", [path]) => result(
+            unsafe { libc::utimensat(libc::AT_FDCWD, c(path).as_ptr(), std::ptr::null(), 0) }
+                .into(),
+        ),
+        ("chown", [path, uid, gid]) => {
+            let (uid, gid) = (number(uid) as u32, number(gid) as u32);
+            result(unsafe { libc::chown(c(path).as_ptr(), uid, gid) }.into())
+        }
+        ("setxattr", [path]) => setxattr(path),
+        ("open-mode", [path, flags, mode]) => open_mode(path, flags, mode),
+        ("mknod", [path, mode, major, minor]) => mknod(path, mode, major, minor),
+        ("exists", [path]) => fs::symlink_metadata(path).and_then(|_| ok()),
+        ("fds", []) => fds(),
+        _ => return None,
+    })
+}
+
+fn read(path: &str) -> Act {
+    let mut byte = [0];
+    fs::File::open(path)?.read(&mut byte)?;
+    ok()
+}
+
+fn list(path: &str) -> Act {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(format!("[{}]", names.join(" ")))
+}
+
+fn write(path: &str) -> Act {
+    OpenOptions::new().append(true).open(path)?.write_all(b"probe")?;
+    ok()
+}
+
+fn create(path: &str) -> Act {
+    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(b"probe")?;
+    // A control that made the file leaves the place free for the attempt.
+    if std::env::args().nth(1).is_some_and(|place| place == "outside") {
+        fs::remove_file(path)?;
+    }
+    ok()
+}
+
+fn mkdir(path: &str, mode: &str) -> Act {
+    let made = unsafe { libc::mkdir(c(path).as_ptr(), number(mode) as libc::mode_t) };
+    result(made.into())
+}
+
+fn exchange(a: &str, b: &str) -> Act {
+    let (a, b) = (c(a), c(b));
+    let at = libc::AT_FDCWD;
+    let done = unsafe { libc::renameat2(at, a.as_ptr(), at, b.as_ptr(), libc::RENAME_EXCHANGE) };
+    result(done.into())
+}
+
+fn fchmod(path: &str, mode: &str) -> Act {
+    let file = fs::File::open(path)?;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+    result(unsafe { libc::fchmod(fd, number(mode) as libc::mode_t) }.into())
+}
+
+fn setxattr(path: &str) -> Act {
+    let (path, name, value) = (c(path), c("user.probe"), b"1");
+    let set = unsafe {
+        libc::setxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0)
+    };
+    result(set.into())
+}
+
+fn open_mode(path: &str, flags: &str, mode: &str) -> Act {
+    let (path, flags) = (c(path), number(flags) as i32 | libc::O_WRONLY);
+    result(unsafe { libc::open(path.as_ptr(), flags, number(mode) as libc::c_uint) }.into())
+}
+
+fn mknod(path: &str, mode: &str, major: &str, minor: &str) -> Act {
+    let device = libc::makedev(number(major) as u32, number(minor) as u32);
+    result(unsafe { libc::mknod(c(path).as_ptr(), number(mode) as libc::mode_t, device) }.into())
+}
+
+/// Lists the descriptors that were open when the program started.
+fn fds() -> Act {
+    let mut open = Vec::new();
+    for fd in 0..1024 {
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0 {
+            open.push(fd.to_string());
+        }
+    }
+    Ok(format!("[{}]", open.join(" ")))
+}

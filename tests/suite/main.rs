@@ -1,0 +1,8 @@
+//! The promises, one file each, tried through the real binary.
+#![allow(missing_docs, reason = "tests are named as sentences")]
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod filesystem;
