@@ -27,6 +27,7 @@ use recording::{Ending, Recorder};
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -100,6 +101,11 @@ impl Supervisor {
         let kept_out = [state.to_owned()].iter().chain(&places).map(real).collect();
         // Only root's children inherit an emptied bounding set.
         let spawner = Spawner::start(nix::unistd::geteuid().is_root())?;
+        // Caches only save work; the trail, which is needed, makes and checks its own folders.
+        for folder in [state, &state.join("cache"), &state.join("uids")] {
+            let made = std::fs::DirBuilder::new().mode(0o700).create(folder);
+            tracing::trace!(?made, folder = %folder.display(), "state folder");
+        }
         let (state, layers) = (state.to_owned(), Layers::ALL);
         Ok(Self { state, rules, kept_out, passwd, spawner, layers })
     }

@@ -240,27 +240,32 @@ impl Builder<'_> {
                 self.host(name, false, rights);
             }
         }
-        let etc = if reads { Rights::read() } else { Rights::NONE };
         for name in ETC.into_iter().chain([OS_RELEASE]) {
-            self.etc(Path::new(name), etc);
+            self.etc(Path::new(name));
         }
-        self.allow_view("/etc", etc);
+        // What the view has of these folders was chosen one by one, so one rule each is enough.
+        self.allow_view("/etc", if reads { Rights::read() } else { Rights::NONE });
         self.allow_view("/proc", Rights::read());
-        self.allow_view("/dev/pts", Rights::devices());
+        self.allow_view("/dev", Rights::devices());
         for (path, major, minor) in DEVICES {
             let rdev = nix::sys::stat::makedev(major.into(), minor.into());
             self.mounts.push(Mount::Device { path: path.into(), rdev });
-            self.allow(path, Rights::devices());
         }
     }
 
     /// A file of `/etc`: a link where it leads into `/usr` anyway, else the file itself.
-    fn etc(&mut self, path: &Path, rights: Rights) {
-        let Ok(real) = std::fs::canonicalize(path) else { return };
-        if real != path && real.starts_with("/usr") {
-            self.mounts.push(Mount::Link { path: path.into(), to: real });
-        } else {
-            self.host(path, false, rights);
+    fn etc(&mut self, path: &Path) {
+        let Ok(found) = std::fs::symlink_metadata(path) else { return };
+        let real = found.is_symlink().then(|| std::fs::canonicalize(path));
+        match real {
+            Some(Ok(real)) if real.starts_with("/usr") => {
+                self.mounts.push(Mount::Link { path: path.into(), to: real });
+            }
+            Some(Err(_)) => {}
+            _ => {
+                let (path, folder) = (path.to_owned(), path.is_dir());
+                self.mounts.push(Mount::Host { path, writable: false, folder });
+            }
         }
     }
 

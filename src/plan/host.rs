@@ -7,11 +7,12 @@
 use crate::record::{Code, Refusal, Rung};
 use crate::sys;
 use crate::sys::spawn::Spawner;
-use crate::sys::step::{Message, Program, Slot, Step};
+use crate::sys::step::{Lists, Message, Program, Slot, Step};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What the supervisor itself is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,9 +219,7 @@ fn try_namespaces(
     let program = Program {
         namespaces: namespace_flags(mode),
         cgroup: None,
-        outer,
-        inner: vec![Step::Report],
-        last: Vec::new(),
+        steps: Arc::new(Lists { outer, inner: vec![Step::Report], last: Vec::new() }),
         report: write,
         keep: Vec::new(),
     };

@@ -31,10 +31,6 @@ impl UidSlot {
     /// # Errors
     /// Those of making and locking the file; `ResourceBusy` where every id is taken.
     pub fn take(folder: &Path, passwd: &str) -> io::Result<Self> {
-        match std::fs::create_dir(folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
         let named = |uid: u32| {
             let of = |line: &str| line.split(':').nth(2).and_then(|id| id.parse().ok());
             passwd.lines().any(|line| of(line) == Some(uid))

@@ -8,7 +8,8 @@ use crate::plan::workspace::{Inode, Lookup, Workspace, c_path};
 use crate::sys;
 use crate::sys::landlock::Rules;
 use crate::sys::mount::{NODEV, NOEXEC, NOSUID, RDONLY};
-use crate::sys::step::{Dir, ExecFd, Image, Is, SLOTS, Slot, Step};
+use crate::sys::step::{Dir, ExecFd, Image, Is, Lists, SLOTS, Slot, Step};
+use std::collections::HashSet;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -75,9 +76,7 @@ pub(super) struct Ends {
 /// The three lists of steps, and the ruleset they name.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    pub(super) outer: Vec<Step>,
-    pub(super) inner: Vec<Step>,
-    pub(super) last: Vec<Step>,
+    pub(super) steps: Lists,
     pub(super) keep: Vec<OwnedFd>,
 }
 
@@ -93,7 +92,8 @@ pub(super) fn compile(
     layers: Layers,
 ) -> io::Result<Compiled> {
     let sources = sources(plan)?;
-    let mut steps = Steps { plan, userns, outer: Vec::new(), landlock: None, sources };
+    let mut steps =
+        Steps { plan, userns, outer: Vec::new(), landlock: None, sources, made: HashSet::new() };
     let mut keep = Vec::new();
     if layers.landlock {
         let ruleset = ruleset(plan, workspace)?;
@@ -110,7 +110,8 @@ pub(super) fn compile(
     steps.open_program();
     steps.drop_rights();
     let inner = inner(plan, ends, steps.landlock, layers)?;
-    Ok(Compiled { inner, last: last(ends), outer: steps.outer, keep })
+    let steps = Lists { outer: steps.outer, inner, last: last(ends) };
+    Ok(Compiled { steps, keep })
 }
 
 /// The program becomes itself: descriptors, limits, then the two layers that bind it for good.
@@ -168,13 +169,13 @@ fn last(ends: &Ends) -> Vec<Step> {
 /// Builds the Landlock ruleset of everything that exists before the view is made.
 fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
     let mut rules = Rules::new(plan.loopback)?;
+    let slash = std::fs::File::open("/")?;
     for Rule { at, rights } in &plan.view.rules {
         if rights.is_none() {
             continue;
         }
         match at {
             RuleAt::Host(path) => {
-                let slash = std::fs::File::open("/")?;
                 let below = path.strip_prefix("/").unwrap_or(path);
                 match sys::mount::open_resolved(&slash, &c_path(below)) {
                     Ok(file) => rules.allow(&file, *rights)?,
@@ -229,6 +230,8 @@ struct Steps<'p> {
     landlock: Option<RawFd>,
     /// Every mount that has a source, with the slot of its clone.
     sources: Vec<(Slot, &'p Mount)>,
+    /// Folders of the view that were made.
+    made: HashSet<PathBuf>,
 }
 
 impl<'p> Steps<'p> {
@@ -355,9 +358,15 @@ impl<'p> Steps<'p> {
         let group = format!("{root}agent:x:{gid}:\n");
         self.make_file(Path::new("/etc/passwd"), 0o644, passwd.into_bytes());
         self.make_file(Path::new("/etc/group"), 0o644, group.into_bytes());
+        for place in ["/etc", "/dev"] {
+            self.view_rule_of_folder(place);
+        }
     }
 
     fn make_folder(&mut self, path: impl AsRef<Path>, mode: u32) {
+        if !self.made.insert(path.as_ref().to_owned()) {
+            return;
+        }
         let path = staged(path.as_ref());
         self.push(Step::Folder { dir: Dir::Cwd, path, mode });
     }
@@ -451,6 +460,13 @@ impl<'p> Steps<'p> {
         }
     }
 
+    /// Adds the rule of a folder that was just made in the root of the view.
+    fn view_rule_of_folder(&mut self, at: &str) {
+        let path = staged(at.as_ref());
+        self.push(Step::OpenBeneath { dir: Dir::Cwd, path, to: TEMPORARY });
+        self.view_rule(at, TEMPORARY);
+    }
+
     fn attach_pieces(&mut self) {
         let workspace = self.plan.workspace.clone();
         self.folders_above(&workspace);
@@ -520,9 +536,6 @@ impl<'p> Steps<'p> {
     fn finish_root(&mut self) {
         let home = c_string("home".as_ref());
         self.push(Step::Folder { dir: Dir::Slot(SCRATCH), path: home, mode: 0o777 });
-        let etc = c_string("etc".as_ref());
-        self.push(Step::OpenBeneath { dir: Dir::Slot(ROOT), path: etc, to: TEMPORARY });
-        self.view_rule("/etc", TEMPORARY);
         self.push(Step::Attributes { fd: ROOT, set: RDONLY, userns: -1, recursive: false });
         self.push(Step::PivotRoot);
     }

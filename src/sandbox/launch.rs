@@ -7,13 +7,14 @@ use crate::plan::workspace::Workspace;
 use crate::record::Digest;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::spawn::{Launch, Spawner};
-use crate::sys::step::{Failure, MESSAGE_BYTES, Message, Part, Program};
+use crate::sys::step::{Failure, Lists, MESSAGE_BYTES, Message, Program};
 use crate::sys::{self, fd};
 use crate::trail::Receipt;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 
 /// The tree's init, built by `build.rs`.
@@ -83,8 +84,8 @@ pub struct Gated {
     call: String,
     plan: Digest,
     report: AsyncFd<OwnedFd>,
-    /// What each step does, for messages.
-    steps: [Vec<String>; 3],
+    /// The steps, to say which one failed.
+    steps: Arc<Lists>,
     /// Taken when the gate opens.
     held: Option<Held>,
 }
@@ -206,17 +207,15 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         let userns = userns.map(fd::high).transpose()?;
         let number = userns.as_ref().map(AsRawFd::as_raw_fd);
         let mut compiled = compile(plan, workspace, number, &ends, layers)?;
-        let steps = texts(&compiled);
         let Ends { stdin, stdout, stderr, gate: gate_read, status, life, init, .. } = ends;
         compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
         compiled.keep.extend(userns);
-        let Compiled { outer, inner, last, keep } = compiled;
+        let Compiled { steps, keep } = compiled;
+        let steps = Arc::new(steps);
         let program = Program {
             namespaces: namespace_flags(mode),
             cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?,
-            outer,
-            inner,
-            last,
+            steps: Arc::clone(&steps),
             report,
             keep,
         };
@@ -269,12 +268,8 @@ impl Gated {
     }
 
     fn step(&self, failure: Failure) -> Fault {
-        let list = match failure.part {
-            Part::Outer => &self.steps[0],
-            Part::Inner => &self.steps[1],
-            Part::Last => &self.steps[2],
-        };
-        let doing = list.get(usize::from(failure.step)).cloned();
+        let list = self.steps.part(failure.part);
+        let doing = list.get(usize::from(failure.step)).map(describe);
         let doing = doing.unwrap_or_else(|| "make the command's process".to_owned());
         Fault::Step { doing, error: io::Error::from_raw_os_error(failure.errno) }
     }
@@ -302,11 +297,6 @@ impl Gated {
             }
         }
     }
-}
-
-fn texts(compiled: &Compiled) -> [Vec<String>; 3] {
-    let text = |steps: &[crate::sys::step::Step]| steps.iter().map(describe).collect();
-    [text(&compiled.outer), text(&compiled.inner), text(&compiled.last)]
 }
 
 /// Makes every pipe of a run: the child's ends, the supervisor's, and the gate.

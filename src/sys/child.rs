@@ -130,12 +130,7 @@ extern "C" fn inner(data: *const c_void) -> ! {
 }
 
 fn walk(program: &Program, part: Part, slots: &mut [RawFd; SLOTS]) {
-    let steps = match part {
-        Part::Outer => &program.outer,
-        Part::Inner => &program.inner,
-        Part::Last => &program.last,
-    };
-    for (index, step) in steps.iter().enumerate() {
+    for (index, step) in program.steps.part(part).iter().enumerate() {
         let result = match step {
             Step::Report => report(program),
             _ => act(step, slots),

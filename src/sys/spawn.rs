@@ -224,11 +224,21 @@ fn prepare_thread(drop_bounding: bool) -> io::Result<()> {
     nix::sched::unshare(CloneFlags::CLONE_FS)?;
     if drop_bounding {
         caps::clear(None, caps::CapSet::Ambient).map_err(io::Error::other)?;
-        for capability in caps::all() {
-            let known = caps::has_cap(None, caps::CapSet::Bounding, capability);
-            if known.unwrap_or(false) {
-                caps::drop(None, caps::CapSet::Bounding, capability).map_err(io::Error::other)?;
-            }
+        drop_bounding_set()?;
+    }
+    Ok(())
+}
+
+/// Drops every capability that this kernel knows from the bounding set, also those that are
+/// newer than any list.
+fn drop_bounding_set() -> io::Result<()> {
+    for capability in 0..64 {
+        // SAFETY: the call takes numbers only.
+        let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        if dropped != 0 {
+            let error = io::Error::last_os_error();
+            let past_the_last = error.raw_os_error() == Some(libc::EINVAL) && capability > 0;
+            return if past_the_last { Ok(()) } else { Err(error) };
         }
     }
     Ok(())

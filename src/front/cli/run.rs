@@ -72,7 +72,7 @@ async fn answer(supervisor: &Supervisor, request: Request, json: bool) -> std::i
     if json {
         return Ok(supervisor.run(request, &mut Quiet, cancel).await);
     }
-    let mut terminal = Terminal::start()?;
+    let mut terminal = Terminal::default();
     let sink: &mut dyn Sink = &mut terminal;
     let reply = supervisor.run(request, sink, cancel).await;
     terminal.finish();
