@@ -187,7 +187,7 @@ impl Plan {
             environment: environment::environment(call, profile, settings, &toolchains),
             workspace: call.workspace.path.clone(),
             workspace_inode: call.workspace.inode,
-            cwd: call.workspace.path.join(&call.cwd),
+            cwd: call.workspace.below(&call.cwd),
             template: call.template.id.clone(),
             access: call.access,
             profile: profile.name.clone(),

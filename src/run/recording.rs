@@ -83,8 +83,8 @@ impl Recorder {
             workspace: Word::one(request.workspace.as_path()),
             template: template.clone(),
             code: refusal.code,
-            reason: Text::from(refusal.reason.as_str()).shown(),
-            next: Text::from(refusal.next.as_str()).shown(),
+            reason: Text::clipped(&refusal.reason),
+            next: Text::clipped(&refusal.next),
             counted: refusal.counted,
         };
         match self.trail.append_durable(&self.session, &self.call, vec![body]) {
@@ -245,6 +245,7 @@ pub(super) fn intent(
         tool,
         template: plan.template.clone(),
         argv: Word::list(&plan.argv),
+        argv_count: plan.argv.len() as u64,
         argv_sha256: argv_digest(&plan.argv),
         program: plan.program.clone(),
         interpreter: plan.interpreter.clone(),

@@ -7,7 +7,7 @@ use crate::plan::workspace::Workspace;
 use crate::record::Digest;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::spawn::{Launch, Spawner};
-use crate::sys::step::{Failure, Lists, MESSAGE_BYTES, Message, Program};
+use crate::sys::step::{Failure, Lists, MESSAGE_BYTES, Message, Part, Program};
 use crate::sys::{self, fd};
 use crate::trail::Receipt;
 use std::fmt;
@@ -29,6 +29,8 @@ pub enum Fault {
     Clone(io::Error),
     /// A step failed in the child; nothing was executed.
     Step {
+        /// The profile's line it served, such as `build.toml:14:9`.
+        place: Option<String>,
         /// What it was doing.
         doing: String,
         /// The error.
@@ -45,10 +47,16 @@ impl fmt::Display for Fault {
         match self {
             Self::Prepare(error) => write!(out, "the sandbox could not be prepared: {error}"),
             Self::Clone(error) => write!(out, "the child could not be made: {error}"),
-            Self::Step { doing, error } if error.raw_os_error() == Some(libc::EIDRM) => {
-                write!(out, "the child could not {doing}: another file is there now")
+            Self::Step { place, doing, error } => {
+                if let Some(place) = place {
+                    write!(out, "{place}: ")?;
+                }
+                write!(out, "the child could not {doing}: ")?;
+                match error.raw_os_error() {
+                    Some(sys::step::ANOTHER_FILE) => out.write_str("another file is there now"),
+                    _ => write!(out, "{error}"),
+                }
             }
-            Self::Step { doing, error } => write!(out, "the child could not {doing}: {error}"),
             Self::Silent => out.write_str("the child ended before every layer was in place"),
             Self::Receipt => out.write_str("the record is of another plan than the child's"),
         }
@@ -84,8 +92,9 @@ pub struct Gated {
     call: String,
     plan: Digest,
     report: AsyncFd<OwnedFd>,
-    /// The steps, to say which one failed.
+    /// The steps and the profile's lines they serve, to say which one failed.
     steps: Arc<Lists>,
+    places: Vec<Option<Arc<str>>>,
     /// Taken when the gate opens.
     held: Option<Held>,
 }
@@ -116,7 +125,7 @@ impl Drop for Gated {
 /// Kills and reaps a tree's init, and the kernel with it the whole tree.
 fn end(pidfd: &OwnedFd) {
     // Both fail only where the process is gone already, which is what is wanted.
-    let killed = sys::signal::send(pidfd, libc::SIGKILL);
+    let killed = sys::signal::kill(pidfd);
     let reaped = sys::wait::reap(pidfd);
     tracing::trace!(?killed, ?reaped, "ended a tree");
 }
@@ -150,7 +159,7 @@ impl Child {
     /// Kills the whole tree.
     pub fn kill(&self) {
         let group = self.cgroup.as_ref().map(Cgroup::kill);
-        let init = sys::signal::send(&self.pidfd, libc::SIGKILL);
+        let init = sys::signal::kill(&self.pidfd);
         tracing::debug!(?group, ?init, "killed the tree");
     }
 
@@ -210,7 +219,7 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         let Ends { stdin, stdout, stderr, gate: gate_read, status, life, init, .. } = ends;
         compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
         compiled.keep.extend(userns);
-        let Compiled { steps, keep } = compiled;
+        let Compiled { steps, places, keep } = compiled;
         let steps = Arc::new(steps);
         let program = Program {
             namespaces: namespace_flags(mode),
@@ -224,6 +233,7 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
             plan: plan.digest(),
             report: fd::watched(report_read)?,
             steps,
+            places,
             held: Some(Held { launch: spawner.launch(program), gate, pipes, cgroup }),
         })
     };
@@ -268,10 +278,15 @@ impl Gated {
     }
 
     fn step(&self, failure: Failure) -> Fault {
-        let list = self.steps.part(failure.part);
-        let doing = list.get(usize::from(failure.step)).map(describe);
+        let index = usize::from(failure.step);
+        let place = match failure.part {
+            Part::Outer => self.places.get(index).cloned().flatten(),
+            Part::Inner | Part::Last => None,
+        };
+        let doing = self.steps.part(failure.part).get(index).map(describe);
         let doing = doing.unwrap_or_else(|| "make the command's process".to_owned());
-        Fault::Step { doing, error: io::Error::from_raw_os_error(failure.errno) }
+        let error = io::Error::from_raw_os_error(failure.errno);
+        Fault::Step { place: place.map(|place| place.to_string()), doing, error }
     }
 
     fn silent(&self) -> Fault {

@@ -300,7 +300,7 @@ pub(super) fn with_user_namespace<T>(use_it: impl FnOnce(i32) -> io::Result<T>) 
     // SAFETY: the kernel stored a descriptor of this child, owned by nobody else.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd.into_inner()) };
     let result = use_it(pid);
-    super::signal::send(&pidfd, libc::SIGKILL)?;
+    super::signal::kill(&pidfd)?;
     super::wait::reap(&pidfd)?;
     result
 }

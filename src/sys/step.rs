@@ -362,6 +362,9 @@ pub enum Part {
     Last,
 }
 
+/// Stands for a pinned file that is another one now; no system call here gives this number.
+pub const ANOTHER_FILE: i32 = libc::EIDRM;
+
 /// A step that failed in the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
@@ -369,7 +372,7 @@ pub struct Failure {
     pub part: Part,
     /// Index in the list.
     pub step: u16,
-    /// The error number; `EIDRM` stands for a pinned file that is another one now.
+    /// The error number; [`ANOTHER_FILE`] stands for a pinned file that is another one now.
     pub errno: i32,
 }
 

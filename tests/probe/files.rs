@@ -45,8 +45,7 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
 
 fn read(path: &str) -> Act {
     let mut byte = [0];
-    fs::File::open(path)?.read(&mut byte)?;
-    ok()
+    fs::File::open(path)?.read(&mut byte).and_then(|_| ok())
 }
 
 fn list(path: &str) -> Act {

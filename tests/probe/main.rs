@@ -5,6 +5,7 @@
 #![allow(unsafe_code, missing_docs, reason = "a program for tests; raw calls are its purpose")]
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 #![allow(unreachable_pub)]
+#![allow(clippy::disallowed_methods, clippy::collapsible_if)]
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 #![allow(
     clippy::cast_possible_truncation,

@@ -1,5 +1,6 @@
 //! The promises, one file each, tried through the real binary.
 #![allow(missing_docs, reason = "tests are named as sentences")]
+#![allow(clippy::disallowed_methods, reason = "tests start programs and make files")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 #[path = "../support/mod.rs"]
