@@ -69,7 +69,7 @@ codes! {
     ModuleRunner "module-runner" 126 "The module runs other modules.",
     PipInternal "pip-internal" 126 "The call reaches the inside of pip.",
     NobodyToAsk "nobody-to-ask" 126 "It needs a person, and none is there.",
-    ProgramUnavailable "program-unavailable" 127 "The program is not installed, or not trustworthy.",
+    ProgramUnavailable "program-unavailable" 127 "It is not installed, or not trustworthy.",
     ProfileUnavailable "profile-unavailable" 126 "Something the profile needs cannot be given.",
     Rung "rung" 126 "This host enforces less than the profile asks for.",
     Workspace "workspace" 126 "The folder cannot serve as a workspace.",
