@@ -269,7 +269,7 @@ fn every_tool_profile_exists(
 ) -> Result<(), Faults> {
     let mut faults = Faults::default();
     for name in toolchains.iter().flat_map(|toolchain| &toolchain.profiles) {
-        if profiles.get(name).is_none() {
+        if !profiles.contains(name) {
             let title = format!("[[tools]] names profile `{name}`, which does not exist");
             let known = profiles.names().collect::<Vec<_>>().join(", ");
             let path = path.unwrap_or(Path::new("pinfold.toml"));
@@ -283,7 +283,7 @@ fn every_tool_profile_exists(
 fn every_profile_exists(catalog: &Catalog, profiles: &Profiles) -> Result<(), Faults> {
     let mut faults = Faults::default();
     for template in catalog.templates() {
-        if profiles.get(&template.profile).is_none() {
+        if !profiles.contains(&template.profile) {
             let place = PathBuf::from(catalog.source_place(template));
             let title = format!(
                 "template `{}` names profile `{}`, which does not exist",

@@ -134,7 +134,8 @@ fn inner(
     if layers.seccomp {
         let arguments = sys::seccomp::argument_filters(plan.sockets)?;
         steps.extend(arguments.into_iter().map(|program| Step::Filter { program }));
-        steps.push(Step::Filter { program: sys::seccomp::positive_list(&plan.syscalls)? });
+        let program = sys::seccomp::positive_list(&plan.syscalls)?.into();
+        steps.push(Step::Filter { program });
     }
     steps.push(Step::DefaultSignals);
     steps.push(Step::Report);

@@ -14,6 +14,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Arc, OnceLock};
 
 /// A named group of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -232,11 +233,21 @@ fn search(program: &mut Vec<libc::sock_filter>, answers: &[(u32, u32)]) -> io::R
 }
 
 /// Compiles what is refused by its arguments: set-id modes, terminal injection, personalities
-/// (`EPERM`), and sockets by family, type and protocol (`EAFNOSUPPORT`).
+/// (`EPERM`), and sockets by family, type and protocol (`EAFNOSUPPORT`). Each is compiled once.
 ///
 /// # Errors
 /// Only if `seccompiler` refuses the rules, which a test rules out.
-pub fn argument_filters(sockets: Sockets) -> io::Result<[Vec<libc::sock_filter>; 2]> {
+pub fn argument_filters(sockets: Sockets) -> io::Result<[Arc<[libc::sock_filter]>; 2]> {
+    static MADE: [OnceLock<[Arc<[libc::sock_filter]>; 2]>; 3] = [const { OnceLock::new() }; 3];
+    let made = &MADE[sockets as usize];
+    if let Some(filters) = made.get() {
+        return Ok(filters.clone());
+    }
+    let filters = make_argument_filters(sockets)?.map(Arc::from);
+    Ok(made.get_or_init(|| filters).clone())
+}
+
+fn make_argument_filters(sockets: Sockets) -> io::Result<[Vec<libc::sock_filter>; 2]> {
     let set_id = compile(set_id_rules()?, libc::EPERM)?;
     let families = compile(socket_rules(sockets)?, libc::EAFNOSUPPORT)?;
     Ok([set_id, families])

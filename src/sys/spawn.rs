@@ -7,6 +7,7 @@
 //! never by a thread of the asynchronous runtime.
 
 use super::child;
+use super::seccomp::{self, Sockets};
 use super::step::Program;
 use nix::sched::CloneFlags;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
@@ -166,6 +167,10 @@ impl Spawner {
         let (jobs, queue) = mpsc::sync_channel::<Job>(JOBS_MAX);
         std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             let ready = prepare_thread(drop_bounding);
+            // Compiled while the main thread reads its rules; a failure shows where it is used.
+            for sockets in [Sockets::Internet, Sockets::None, Sockets::Local] {
+                drop(seccomp::argument_filters(sockets));
+            }
             while let Ok(job) = queue.recv() {
                 let made = match &ready {
                     Ok(()) => make(&job.program, &job.pidfd),

@@ -242,7 +242,7 @@ pub enum Step {
     /// Installs a seccomp filter.
     Filter {
         /// The filter.
-        program: Vec<libc::sock_filter>,
+        program: Arc<[libc::sock_filter]>,
     },
     /// Reports that every layer is in place.
     Report,
