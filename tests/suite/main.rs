@@ -6,3 +6,5 @@
 mod support;
 
 mod filesystem;
+mod input;
+mod workspace;
