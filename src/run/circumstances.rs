@@ -108,7 +108,8 @@ fn changed(name: &str, found: Digest) -> Refusal {
 /// The faults are shown whole to whoever is at the terminal, and counted in the record.
 pub(super) fn config_refusal(faults: &str) -> Refusal {
     let next = "correct the places shown; the compiled-in rules do not step in for broken ones";
-    Refusal::new(Code::Config, "the configuration", format!("it has faults:\n{faults}\n"), next)
+    let reason = format!("it has faults:\n{faults}\nWith these faults no call can be decided");
+    Refusal::new(Code::Config, "the configuration", reason, next)
 }
 
 fn nobody_to_ask(template: &str, argv: &[OsString]) -> Refusal {
