@@ -5,6 +5,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod config;
 mod filesystem;
 mod input;
+mod reply;
+mod surroundings;
 mod workspace;
