@@ -10,4 +10,5 @@ mod filesystem;
 mod input;
 mod reply;
 mod surroundings;
+mod trail;
 mod workspace;
