@@ -7,7 +7,9 @@ mod support;
 
 mod config;
 mod filesystem;
+mod hygiene;
 mod input;
+mod profiles;
 mod reply;
 mod surroundings;
 mod trail;
