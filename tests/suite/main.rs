@@ -10,6 +10,7 @@ mod filesystem;
 mod hygiene;
 mod input;
 mod profiles;
+mod programs;
 mod reply;
 mod surroundings;
 mod trail;
