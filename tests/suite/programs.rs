@@ -248,8 +248,10 @@ fn e16_a_bare_repository_among_the_files_is_not_used() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
     env.git(&["init", "-q", "--bare", "docs/a"]);
     let bare = env.workspace().join("docs/a/config");
-    let text =
-        format!("[core]\n\tbare = false\n\tworktree = ..\n\tfsmonitor = {}\n", program.display());
+    let text = format!(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = {}\n",
+        program.display()
+    );
     fs::write(bare, text).expect("its settings");
     let control = outside(&env, &["git", "-C", "docs/a", "status"]);
     assert!(fired.exists(), "the control does not fire: {control:?}");
