@@ -149,7 +149,7 @@ fn a_configuration_of_another_user_is_refused() {
     }
 }
 
-const TOOL: &str = "\n[[tool]]\nid = \"made-up\"\nprogram = \"made-up\"\ndescribe = \"For tests.\"\n\
+const TOOL: &str = "\n[[tool]]\nid = \"made-up\"\nprogram = \"made-up\"\ndescribe = \"Test.\"\n\
     access = \"none\"\ndecision = \"auto\"\nprofile = \"none\"\noperands = { kind = \"none\" }\n\
     match = [\"made-up\"]\nno_match = [\"made-up x\"]\n";
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -323,6 +324,30 @@ fn a_deadline_that_is_no_time_is_refused() {
     }
     let answer = env.run(&[&["--json", "--timeout", "30s"], &act[..]].concat());
     assert_eq!(answer.stdout(), "ok\n", "the control: {answer:?}");
+}
+
+#[test]
+fn standard_input_is_bounded_and_the_intent_has_its_digest() {
+    let Some(env) = host() else { return };
+    let run = |words: &[&str], length: usize| {
+        let mut command = env.command(&[&["run", "--json", "--stdin", "--"], words].concat());
+        let mut input = tempfile::tempfile().expect("a file");
+        input.write_all(&vec![b'x'; length]).expect("written");
+        input.rewind().expect("rewound");
+        let output = command.stdin(input).output().expect("pinfold starts");
+        let reply: Value = serde_json::from_slice(&output.stdout).expect("a reply");
+        (output.status.code(), reply)
+    };
+    let (code, reply) = run(&["probe", "build", "create", "made"], (16 << 20) + 1);
+    assert_eq!((code, &reply["decision"]["code"]), (Some(126), &"stdin-too-large".into()));
+    let message = reply["message"].as_str().expect("a message");
+    assert!(message.contains(". Nothing ran. Next: write it to a file"), "{message}");
+    assert!(!env.workspace().join("made").exists());
+    assert_eq!(env.records_of("refusal")[0]["code"], "stdin-too-large");
+    let (code, reply) = run(&["probe", "build", "read", "/dev/stdin"], 16 << 20);
+    assert_eq!(code, Some(0), "{reply}");
+    let intent = env.records_of("intent").pop().expect("an intent");
+    assert_eq!(intent["stdin_sha256"], hex(&Sha256::digest(vec![b'x'; 16 << 20])));
 }
 
 #[test]

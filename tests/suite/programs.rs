@@ -249,7 +249,7 @@ fn e16_a_bare_repository_among_the_files_is_not_used() {
     env.git(&["init", "-q", "--bare", "docs/a"]);
     let bare = env.workspace().join("docs/a/config");
     let text = format!(
-        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = {}\n",
+        "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\nfsmonitor = {}\n",
         program.display()
     );
     fs::write(bare, text).expect("its settings");

@@ -159,7 +159,9 @@ fn wrong_usage_is_exit_code_125_and_runs_nothing() {
     ] {
         let output = env.pinfold(words);
         assert_eq!(output.status.code(), Some(125), "{words:?}: {output:?}");
-        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{words:?}: {output:?}");
+        let said = text(&output.stderr);
+        assert!(output.stdout.is_empty() && !said.is_empty(), "{words:?}: {output:?}");
+        assert!(said.lines().all(|line| line.starts_with("pinfold: ")), "{words:?}: {said}");
     }
     assert!(!env.workspace().join("made").exists());
     assert!(env.records().is_empty());
@@ -199,6 +201,8 @@ fn f19_no_help_offers_a_way_around_confinement() {
             assert!(!banned.contains(&word.as_str()), "{verb}: {help}");
         }
     }
+    let version = env.pinfold(&["--version"]);
+    assert_eq!((version.status.code(), version.stderr.len()), (Some(0), 0), "an answer");
     for option in ["--force", "--yes", "--unsafe", "--no-sandbox", "-y", "-f"] {
         let output = env.pinfold(&["run", option, "--", "pwd"]);
         assert_eq!(output.status.code(), Some(125), "{option}");

@@ -178,10 +178,13 @@ fn f20_no_word_of_a_caller_becomes_a_record_or_a_control_character() {
     fs::create_dir(&odd).expect("a folder");
     let odd = odd.to_str().expect("UTF-8");
     assert_eq!(env.run(&["--json", "--workspace", odd, "--", "pwd"]).code, 0);
-    assert_eq!(env.records_of("end").len(), 2);
+    // Characters that models read and people do not see are a word like any other for `echo`.
+    assert_eq!(env.cmd(&["echo", "a\u{e0041}b"]).stdout(), "a\u{e0041}b\n");
+    assert_eq!(env.records_of("end").len(), 3);
     is_whole(&env);
     let text = String::from_utf8(bytes(&env)).expect("UTF-8");
-    let hidden = |ch: char| (ch.is_control() && ch != '\n') || "\u{202e}\u{2028}".contains(ch);
+    let hidden =
+        |ch: char| (ch.is_control() && ch != '\n') || "\u{202e}\u{2028}\u{e0041}".contains(ch);
     assert!(!text.contains(hidden));
     let shown = env.pinfold(&["trail", "show"]).stdout;
     let shown = String::from_utf8(shown).expect("UTF-8");
