@@ -6,4 +6,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod config;
 mod filesystem;
+mod hygiene;
+mod input;
+mod profiles;
+mod programs;
+mod reply;
+mod surroundings;
+mod trail;
+mod workspace;

@@ -20,10 +20,11 @@ use std::path::PathBuf;
 pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     let low = match Low::try_parse_from(words) {
         Ok(low) => low,
-        Err(error) => {
-            // Help and version are answers, everything else is wrong usage.
-            drop(error.print());
-            return if error.use_stderr() { FAULT } else { 0 };
+        // Help and version are answers, everything else is wrong usage.
+        Err(error) if error.use_stderr() => return say_fault(&error.to_string()),
+        Err(answer) => {
+            drop(answer.print());
+            return 0;
         }
     };
     log::start(low.verbose, low.log_format);
