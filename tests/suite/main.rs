@@ -1,8 +1,12 @@
 //! The promises, one file each, tried through the real binary.
 #![allow(missing_docs, reason = "tests are named as sentences")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
+#![allow(unsafe_code, reason = "terminals and filters of a test's own")]
+#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod filesystem;
+mod network;
+mod syscalls;
