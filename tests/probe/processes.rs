@@ -30,13 +30,13 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
         ("die", [signal]) => die(signal),
         ("tree", [tag]) => tree(tag),
         ("daemon", [tag]) => daemon(tag),
-        ("hold", [which]) => hold(which),
-        ("deaf", []) => deaf(),
-        ("closed", []) => closed(),
+        ("hold", [which, ..]) => hold(which),
+        ("deaf", [..]) => deaf(),
+        ("closed", [..]) => closed(),
         ("orphans", [count]) => orphans(count),
         ("flood", [count]) => flood(count),
         ("forks", [most]) => forks(most),
-        ("spin", []) => loop {
+        ("spin", [..]) => loop {
             std::hint::spin_loop();
         },
         ("up", [tag]) => up(tag),
@@ -130,7 +130,10 @@ fn memfd_exec() -> Act {
 }
 
 fn die(signal: &str) -> Act {
-    unsafe { libc::raise(number(signal) as i32) };
+    let signal = number(signal) as i32;
+    // Rust ignores some signals and catches others.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    unsafe { libc::raise(signal) };
     ok()
 }
 

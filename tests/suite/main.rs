@@ -8,5 +8,8 @@
 mod support;
 
 mod filesystem;
+mod lifetime;
+mod limits;
 mod network;
+mod output;
 mod syscalls;
