@@ -11,5 +11,6 @@ mod filesystem;
 mod lifetime;
 mod limits;
 mod network;
+mod order;
 mod output;
 mod syscalls;
