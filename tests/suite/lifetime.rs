@@ -273,6 +273,33 @@ fn a_run_that_is_cancelled_before_its_command_started_leaves_nothing() {
 }
 
 #[test]
+fn a_run_that_is_cancelled_before_the_gate_opens_executes_nothing() {
+    let Some(env) = Env::new() else { return };
+    assert_eq!(env.cmd(&["probe", "build", "ids"]).code, 0);
+    // While somebody else holds the trail, the intent is not durable and the gate stays shut.
+    let trail = std::fs::File::options().write(true).open(env.path("state/trail/LOCK"));
+    let trail = trail.expect("the trail's lock");
+    for cancelled in [true, false] {
+        trail.lock().expect("the lock");
+        let mut run = env.start(&["--", "probe", "build", "mkdir", "made"]);
+        std::thread::sleep(Duration::from_millis(500));
+        if cancelled {
+            send(&run, libc::SIGINT);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        trail.unlock().expect("the lock");
+        let code = wait(&mut run, SLACK).code();
+        let made = env.workspace().join("made").exists();
+        let outcome = &last_end(&env)["outcome"];
+        let expected =
+            if cancelled { (Some(130), false, "cancelled") } else { (Some(0), true, "ok") };
+        assert_eq!((code, made), (expected.0, expected.1));
+        assert_eq!(outcome, expected.2);
+    }
+    assert!(env.pinfold(&["trail", "verify"]).status.success());
+}
+
+#[test]
 fn a_stopped_supervisor_that_goes_on_keeps_its_deadline() {
     let Some(env) = Env::new() else { return };
     let tag = tag();
