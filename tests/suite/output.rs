@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Cap of the probe's templates, in bytes.
-const CAP: u64 = 4096 << 10;
+const CAP: usize = 4096 << 10;
 
 fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -28,6 +28,7 @@ fn c05_a_flood_is_cut_at_the_cap_counted_and_costs_no_memory() {
     const FLOOD: u64 = 64 << 20;
     let mut command = env.command(&["run", "--", "probe", "build", "flood", &FLOOD.to_string()]);
     let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    #[expect(clippy::zombie_processes, reason = "reaped below by `wait4`, for what it used")]
     let mut run = run.expect("pinfold starts");
     let mut out = run.stdout.take().expect("a pipe");
     let reader = std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
@@ -37,7 +38,7 @@ fn c05_a_flood_is_cut_at_the_cap_counted_and_costs_no_memory() {
     assert_eq!(unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) }, pid);
     assert_eq!(status, 0, "it ends well");
     let passed = reader.join().expect("the reader ends").expect("it reads");
-    assert_eq!(passed, CAP);
+    assert_eq!(passed, CAP as u64);
     let mut said = String::new();
     run.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
     assert_eq!(
@@ -47,7 +48,7 @@ fn c05_a_flood_is_cut_at_the_cap_counted_and_costs_no_memory() {
     let record = output_record(&env, "stdout");
     assert_eq!(record["bytes"], FLOOD + 3, "the flood and the probe's `ok`");
     assert_eq!((&record["kept"], &record["truncated"]), (&CAP.into(), &true.into()));
-    assert_eq!(record["sha256"], hex(&vec![b'x'; CAP as usize]));
+    assert_eq!(record["sha256"], hex(&vec![b'x'; CAP]));
     assert!(usage.ru_maxrss < 60 << 10, "the supervisor took {} KiB", usage.ru_maxrss);
 }
 
@@ -60,7 +61,7 @@ fn c05_a_flood_without_end_is_stopped_by_the_deadline() {
     let answer = env.run(&words);
     assert_eq!((answer.code, answer.outcome()), (124, "timeout"));
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
-    assert_eq!(answer.stdout().len() as u64, CAP);
+    assert_eq!(answer.stdout().len(), CAP);
     assert_eq!(answer.reply["truncated"]["stdout"], true);
     assert_eq!(answer.reply["truncated"]["stderr"], false);
 }
@@ -113,7 +114,7 @@ fn a_reader_that_only_sleeps_delays_neither_deadline_nor_record() {
     assert!(run.try_wait().expect("it can be waited for").is_none(), "output is still to come");
     let mut out = Vec::new();
     run.stdout.take().expect("a pipe").read_to_end(&mut out).expect("output");
-    assert_eq!(out.len() as u64, CAP, "nothing that was kept is lost");
+    assert_eq!(out.len(), CAP, "nothing that was kept is lost");
     run.wait().expect("it ends");
 }
 

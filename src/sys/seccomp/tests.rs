@@ -1,6 +1,8 @@
 //! The filters answer as a second statement of the same policy does, which is written the other
 //! way round (what is let through, not what is refused) and compiled wholly by `seccompiler`.
 
+#![allow(clippy::print_stdout, reason = "a failed run is repeated by its printed seed")]
+
 use super::*;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 
@@ -36,9 +38,9 @@ impl Data {
             4 => self.arch,
             // The instruction pointer, of which no filter may depend.
             8 | 12 => panic!("a filter looked at the instruction pointer"),
-            16..64 if offset % 4 == 0 => {
+            16..64 if offset.is_multiple_of(4) => {
                 let arg = self.args[(offset as usize - 16) / 8];
-                if offset % 8 == 0 { arg as u32 } else { (arg >> 32) as u32 }
+                if offset.is_multiple_of(8) { arg as u32 } else { (arg >> 32) as u32 }
             }
             _ => panic!("offset {offset}"),
         }
