@@ -232,6 +232,13 @@ impl Supervisor {
             }
         };
         let place = receipt.place().clone();
+        let mut cancel = std::pin::pin!(cancel);
+        if in_place.is_ok()
+            && let Some(signal) = already(cancel.as_mut()).await
+        {
+            // The child at the gate ends as it is dropped.
+            return Ok(Ending::Cancelled { signal, place });
+        }
         let opened = match in_place {
             Ok(gated) => gated.open(&receipt).await,
             Err(fault) => Err(fault),
@@ -248,6 +255,17 @@ impl Supervisor {
             Ok(ended) => Ending::Ran { ended, place },
             Err(error) => Ending::Lost { error, place },
         })
+    }
+}
+
+/// Returns what a future has to say by now, without waiting for it.
+async fn already<T>(future: impl Future<Output = T>) -> Option<T> {
+    // Lets the runtime take in what has come meanwhile, such as a signal.
+    tokio::task::yield_now().await;
+    tokio::select! {
+        biased;
+        value = future => Some(value),
+        () = std::future::ready(()) => None,
     }
 }
 

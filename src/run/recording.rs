@@ -31,6 +31,13 @@ pub(super) enum Ending {
         /// Where the intent stands.
         place: Place,
     },
+    /// The caller cancelled before the gate opened; nothing was executed.
+    Cancelled {
+        /// The signal.
+        signal: i32,
+        /// Where the intent stands.
+        place: Place,
+    },
     /// The tree is gone.
     Ran {
         /// How it ended.
@@ -200,6 +207,12 @@ fn summarize(ending: Ending) -> (Summary, Option<Ended>, Place) {
     };
     match ending {
         Ending::NeverRan { fault, place } => (nothing(fault.to_string()), None, place),
+        Ending::Cancelled { signal, place } => {
+            let (outcome, signal) = (Outcome::Cancelled, Some(signal));
+            let (exit_code, error, usage) = (None, None, Usage::default());
+            let summary = Summary { outcome, exit_code, signal, error, duration_ms: 0, usage };
+            (summary, None, place)
+        }
         Ending::Lost { error, place } => {
             (nothing(format!("the command could not be watched: {error}")), None, place)
         }

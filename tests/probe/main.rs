@@ -68,7 +68,7 @@ pub(crate) fn c(text: &str) -> std::ffi::CString {
     std::ffi::CString::new(text).expect("no NUL")
 }
 
-fn errno_name(error: &io::Error) -> String {
+pub(crate) fn errno_name(error: &io::Error) -> String {
     let Some(number) = error.raw_os_error() else { return format!("{error}") };
     format!("{:?}", nix::errno::Errno::from_raw(number))
 }

@@ -2,6 +2,8 @@
 #![allow(missing_docs, reason = "tests are named as sentences")]
 #![allow(clippy::disallowed_methods, reason = "tests start programs and make files")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
+#![allow(unsafe_code, reason = "terminals and filters of a test's own")]
+#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -10,9 +12,15 @@ mod config;
 mod filesystem;
 mod hygiene;
 mod input;
+mod lifetime;
+mod limits;
+mod network;
+mod order;
+mod output;
 mod profiles;
 mod programs;
 mod reply;
 mod surroundings;
+mod syscalls;
 mod trail;
 mod workspace;

@@ -171,9 +171,12 @@ fn c29_two_processes_at_once_write_one_chain() {
 fn f20_no_word_of_a_caller_becomes_a_record_or_a_control_character() {
     let Some(env) = Env::new() else { return };
     let forged = "x\n{\"v\":1,\"seq\":2,\"kind\":\"end\",\"prev\":\"\"}\u{1b}[2J\u{202e}\u{85}";
-    let words = ["--json", "--session", forged, "--cwd", forged, "--", "echo", forged];
+    let words = ["--json", "--cwd", forged, "--", "echo", forged];
     assert_eq!(env.run(&words).code, 126);
-    assert_eq!(env.run(&["--json", "--session", forged, "--", "echo", "a"]).code, 0);
+    // A session's id is a plain word, or the call is wrong usage.
+    let usage = env.pinfold(&["run", "--session", forged, "--", "echo", "a"]);
+    assert_eq!(usage.status.code(), Some(125), "{usage:?}");
+    assert_eq!(env.run(&["--json", "--session", "s-1.a", "--", "echo", "a"]).code, 0);
     let odd = env.path("odd\u{1b}[2J\nname");
     fs::create_dir(&odd).expect("a folder");
     let odd = odd.to_str().expect("UTF-8");
