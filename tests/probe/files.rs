@@ -26,6 +26,10 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
             result(unsafe { libc::chmod(c(path).as_ptr(), number(mode) as libc::mode_t) }.into())
         }
         ("fchmod", [path, mode]) => fchmod(path, mode),
+        ("fchmodat2", [path, mode]) => fchmodat2(path, mode),
+        ("creat", [path, mode]) => {
+            result(unsafe { libc::creat(c(path).as_ptr(), number(mode) as libc::mode_t) }.into())
+        }
         ("utimes", [path]) => result(
             unsafe { libc::utimensat(libc::AT_FDCWD, c(path).as_ptr(), std::ptr::null(), 0) }
                 .into(),
@@ -37,6 +41,11 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
         ("setxattr", [path]) => setxattr(path),
         ("open-mode", [path, flags, mode]) => open_mode(path, flags, mode),
         ("mknod", [path, mode, major, minor]) => mknod(path, mode, major, minor),
+        ("umount", [path]) => {
+            result(unsafe { libc::umount2(c(path).as_ptr(), libc::MNT_DETACH) }.into())
+        }
+        ("remount", [path]) => remount(path),
+        ("readlink", [path]) => fs::read_link(path).map(|to| to.display().to_string()),
         ("exists", [path]) => fs::symlink_metadata(path).and_then(|_| ok()),
         ("fds", []) => fds(),
         _ => return None,
@@ -88,6 +97,21 @@ fn fchmod(path: &str, mode: &str) -> Act {
     let file = fs::File::open(path)?;
     let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
     result(unsafe { libc::fchmod(fd, number(mode) as libc::mode_t) }.into())
+}
+
+/// As the kernel's newest call for it, which no library uses yet.
+fn fchmodat2(path: &str, mode: &str) -> Act {
+    let path = c(path);
+    let mode = number(mode);
+    result(unsafe { libc::syscall(libc::SYS_fchmodat2, libc::AT_FDCWD, path.as_ptr(), mode, 0) })
+}
+
+/// Makes a bind mount writable.
+fn remount(path: &str) -> Act {
+    let (path, flags) = (c(path), libc::MS_REMOUNT | libc::MS_BIND);
+    let null = std::ptr::null();
+    let done = unsafe { libc::mount(null, path.as_ptr(), null, flags, null.cast()) };
+    result(done.into())
 }
 
 fn setxattr(path: &str) -> Act {
