@@ -33,6 +33,8 @@ const PROGRAM: Slot = Slot(5);
 /// Used by one group of steps and free again after it.
 const TEMPORARY: Slot = Slot(6);
 const COVERS: [Slot; 2] = [Slot(7), Slot(8)];
+/// A place that is held or covered.
+const FOUND: Slot = Slot(9);
 /// Sources of mounts keep their slots to the end.
 const FIRST_SOURCE: usize = 16;
 
@@ -457,20 +459,20 @@ impl<'p> Steps<'p> {
         self.make_folder(&workspace, 0o755);
         self.folders_above(&self.plan.cwd);
         self.make_folder(&self.plan.cwd, 0o755);
-        let pieces = self.pieces();
-        for (slot, piece) in &pieces {
+        for (slot, piece) in self.pieces() {
             if piece.at.as_os_str().is_empty() {
-                self.push(Step::Attach { fd: *slot, dir: Dir::Cwd, path: staged(&workspace) });
-                continue;
-            }
-            // A piece below another one that is a folder is seen through it already.
-            let seen = pieces.iter().any(|(_, other)| {
-                other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
-            });
-            if !seen {
-                self.attach(*slot, &workspace.join(&piece.at), piece.folder);
+                self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(&workspace) });
+            } else if !self.is_seen_through_another(piece) {
+                self.attach(slot, &workspace.join(&piece.at), piece.folder);
             }
         }
+    }
+
+    /// A piece below another one that is a folder is seen through that, and never attached.
+    fn is_seen_through_another(&self, piece: &Piece) -> bool {
+        self.pieces().iter().any(|(_, other)| {
+            other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
+        })
     }
 
     /// Held and covered places are found again below the attached piece, without following a
@@ -483,10 +485,17 @@ impl<'p> Steps<'p> {
                 Mount::Mask { piece, rest, inode, .. } => (*piece, rest, *inode),
                 _ => continue,
             };
-            let Some((slot, _)) = pieces.get(piece).copied() else { continue };
-            let here = Slot(9);
-            let (dir, path) = (Dir::Slot(slot), c_path(rest));
-            self.push(Step::OpenBeneath { dir, path, to: here });
+            let Some((slot, over)) = pieces.get(piece).copied() else { continue };
+            // The piece through which it is seen has the same entry.
+            if self.is_seen_through_another(over) {
+                continue;
+            }
+            // The piece itself can be a file, beneath which nothing can be opened.
+            let here = if rest.as_os_str().is_empty() { slot } else { FOUND };
+            if here == FOUND {
+                let (dir, path) = (Dir::Slot(slot), c_path(rest));
+                self.push(Step::OpenBeneath { dir, path, to: here });
+            }
             self.push(Step::Check { fd: here, is: inode(is) });
             let source = match mount {
                 Mount::Mask { folder, .. } => {

@@ -164,9 +164,12 @@ fn a48_a_link_to_a_masked_file_is_masked() {
     }
     hidden(&env, "read:x", &["x"]);
     hidden(&env, "read:.env", &[]);
+    hidden(&env, "read:.env", &[".env"]);
+    hidden(&env, "read:.env", &[".", ".env"]);
+    hidden(&env, "read:x", &["x", "."]);
     hidden(&env, "read:here/.env", &["here"]);
+    env.repository();
     for profile in ["repo", "build", "gate"] {
-        env.repository();
         env.denied(profile, &["read", "x"], &["EACCES"]);
     }
 }
