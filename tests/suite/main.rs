@@ -8,3 +8,5 @@ mod support;
 mod aliases;
 mod filesystem;
 mod operands;
+mod paths;
+mod view;
