@@ -473,10 +473,16 @@ impl Builder<'_> {
         for entry in &self.profile.mask {
             let path = match entry.path.root {
                 Root::Workspace => entry.path.rest.clone(),
-                _ => match entry.path.rest.strip_prefix(&self.call.workspace.path) {
-                    Ok(below) => below.to_owned(),
-                    Err(_) => continue,
-                },
+                _ => {
+                    let real = real_name(&entry.path.rest);
+                    match real.strip_prefix(&self.call.workspace.path) {
+                        Ok(below) => below.to_owned(),
+                        Err(_) if self.is_seen_outside(&real) => {
+                            return Err(unmaskable(&entry.path, &entry.place));
+                        }
+                        Err(_) => continue,
+                    }
+                }
             };
             let found = match self.call.workspace.find(&path) {
                 Lookup::Found(found) => found,
@@ -491,6 +497,7 @@ impl Builder<'_> {
                     "give the file a single name, or move it out of the workspace",
                 ));
             }
+            let covers = masks.len();
             for (index, piece) in self.pieces.iter().enumerate() {
                 let (inode, folder) = (found.inode, found.is_folder);
                 if let Ok(rest) = path.strip_prefix(&piece.path) {
@@ -501,8 +508,24 @@ impl Builder<'_> {
                     masks.push(Mount::Mask { piece: index, rest: PathBuf::new(), inode, folder });
                 }
             }
+            let real = self.call.workspace.path.join(&path);
+            if masks.len() == covers && self.is_seen_outside(&real) {
+                return Err(unmaskable(&entry.path, &entry.place));
+            }
         }
         Ok(masks)
+    }
+
+    /// Returns whether a place of the host, or something in it, is mounted in the view.
+    fn is_seen_outside(&self, real: &Path) -> bool {
+        std::fs::symlink_metadata(real).is_ok()
+            && self.mounts.iter().any(|mount| match mount {
+                Mount::Host { path, .. } => {
+                    let mounted = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+                    real.starts_with(&mounted) || mounted.starts_with(real)
+                }
+                _ => false,
+            })
     }
 
     /// The program itself, its interpreter and its loader: executable whatever the profile says.
@@ -576,6 +599,26 @@ fn missing_write(spec: &PathSpec, place: &str) -> Refusal {
             Some(".git") => "make the repository first: git init",
             _ => "create it, or name a path that exists",
         },
+    )
+}
+
+/// The path with the links on the way to its last name followed.
+fn real_name(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn unmaskable(spec: &PathSpec, place: &str) -> Refusal {
+    Refusal::new(
+        Code::ProfileUnavailable,
+        spec.to_string(),
+        format!(
+            "{place} masks it, and only what is granted as part of the workspace can be covered"
+        ),
+        "grant narrower paths, so that what is to stay hidden is in none of them",
     )
 }
 
