@@ -9,4 +9,5 @@ mod aliases;
 mod filesystem;
 mod operands;
 mod paths;
+mod protected;
 mod view;

@@ -223,7 +223,9 @@ fn a58_a_scratch_folder_replaced_by_a_link_costs_nobody_anything() {
 fn a43_names_are_protected_on_a_folder_that_folds_case() {
     let Some(env) = Env::new() else { return };
     let Some(folder) = Folding::mount(&env) else {
-        return skip("no file system that folds case can be made here (needs root and mkfs)");
+        return skip(
+            "no file system that folds case can be made here (needs root, mkfs.ext4 and casefold)",
+        );
     };
     let workspace = text(&folder.0);
     fs::create_dir_all(folder.0.join(".git/hooks")).expect("folders");
