@@ -8,6 +8,8 @@ mod support;
 mod aliases;
 mod filesystem;
 mod operands;
+mod ownership;
 mod paths;
 mod protected;
+mod set_id;
 mod view;
