@@ -7,6 +7,7 @@ mod support;
 
 mod aliases;
 mod filesystem;
+mod layers;
 mod operands;
 mod ownership;
 mod paths;
