@@ -207,7 +207,14 @@ fn sources(plan: &Plan) -> io::Result<Vec<(Slot, &Mount)>> {
         slot.map(|slot| (Slot(slot), mount))
     });
     let too_many = || io::Error::other("the profile names more places than a view can hold");
-    numbered.collect::<Option<_>>().ok_or_else(too_many)
+    let sources: Vec<_> = numbered.collect::<Option<_>>().ok_or_else(too_many)?;
+    // Those of the writable holds come behind.
+    let held = |mount: &&Mount| matches!(mount, Mount::Hold { writable: true, .. });
+    let holds = plan.view.mounts.iter().filter(held).count();
+    if FIRST_SOURCE + sources.len() + holds > SLOTS {
+        return Err(too_many());
+    }
+    Ok(sources)
 }
 
 fn c_string(text: &std::ffi::OsStr) -> CString {
@@ -478,52 +485,84 @@ impl<'p> Steps<'p> {
     /// Held and covered places are found again below the attached piece, without following a
     /// link, and checked, so that no name the workspace controls decides where a mount goes.
     fn holds_and_masks(&mut self) {
-        let pieces = self.pieces();
+        let mut writable = Vec::new();
+        let mut rest = Vec::new();
         for mount in &self.plan.view.mounts {
-            let (piece, rest, is) = match mount {
-                Mount::Hold { piece, rest, inode, .. } => (*piece, rest, *inode),
-                Mount::Mask { piece, rest, inode, .. } => (*piece, rest, *inode),
-                _ => continue,
-            };
-            let Some((slot, over)) = pieces.get(piece).copied() else { continue };
-            // The piece through which it is seen has the same entry.
-            if self.is_seen_through_another(over) {
-                continue;
+            match mount {
+                Mount::Hold { writable: true, .. } => writable.push(mount),
+                Mount::Hold { .. } | Mount::Mask { .. } => rest.push(mount),
+                _ => {}
             }
-            // The piece itself can be a file, beneath which nothing can be opened.
-            let here = if rest.as_os_str().is_empty() { slot } else { FOUND };
-            if here == FOUND {
-                let (dir, path) = (Dir::Slot(slot), c_path(rest));
-                self.push(Step::OpenBeneath { dir, path, to: here });
-            }
-            self.push(Step::Check { fd: here, is: inode(is) });
-            let source = match mount {
-                Mount::Mask { folder, .. } => {
-                    let cover = if *folder { COVERS[1] } else { COVERS[0] };
-                    let (dir, path) = (Dir::Slot(cover), CString::default());
-                    self.push(Step::Clone { dir, path, recursive: false, to: TEMPORARY });
-                    TEMPORARY
-                }
-                _ => {
-                    let (dir, path) = (Dir::Slot(here), CString::default());
-                    self.push(Step::Clone { dir, path, recursive: true, to: TEMPORARY });
-                    TEMPORARY
-                }
-            };
-            if !matches!(mount, Mount::Hold { writable: true, .. }) {
-                let set = RDONLY;
-                self.push(Step::Attributes { fd: source, set, userns: -1, recursive: true });
-            }
-            let (dir, path) = (Dir::Slot(here), CString::default());
-            self.push(Step::Attach { fd: source, dir, path });
         }
-        for (slot, piece) in pieces {
+        // What stays writable is cloned before the pieces become read-only with all that the
+        // host has mounted below them.
+        let first = FIRST_SOURCE + self.sources.len();
+        let slots = (first..).map(|index| Slot(u8::try_from(index).unwrap_or(u8::MAX)));
+        let writable: Vec<(Slot, &Mount)> = slots.zip(writable).collect();
+        for (slot, mount) in &writable {
+            if let Some(here) = self.find_again(mount) {
+                self.clone_slot(here, *slot, true);
+            }
+        }
+        for (slot, piece) in self.pieces() {
             if !piece.writable {
-                // Not recursive: what was attached below has been set on its own.
-                let set = RDONLY;
-                self.push(Step::Attributes { fd: slot, set, userns: -1, recursive: false });
+                self.push(Step::Attributes { fd: slot, set: RDONLY, userns: -1, recursive: true });
             }
         }
+        for (slot, mount) in writable {
+            if let Some(here) = self.find_again(mount) {
+                self.attach_over(slot, here);
+            }
+        }
+        for mount in rest {
+            self.hold_or_cover(mount);
+        }
+    }
+
+    /// Finds the place of a hold or a mask and checks it; `None` where it is not attached.
+    fn find_again(&mut self, mount: &Mount) -> Option<Slot> {
+        let (piece, rest, is) = match mount {
+            Mount::Hold { piece, rest, inode, .. } => (*piece, rest, *inode),
+            Mount::Mask { piece, rest, inode, .. } => (*piece, rest, *inode),
+            _ => return None,
+        };
+        let (slot, over) = self.pieces().get(piece).copied()?;
+        // The piece through which it is seen has the same entry.
+        if self.is_seen_through_another(over) {
+            return None;
+        }
+        // The piece itself can be a file, beneath which nothing can be opened.
+        let here = if rest.as_os_str().is_empty() { slot } else { FOUND };
+        if here == FOUND {
+            let (dir, path) = (Dir::Slot(slot), c_path(rest));
+            self.push(Step::OpenBeneath { dir, path, to: here });
+        }
+        self.push(Step::Check { fd: here, is: inode(is) });
+        Some(here)
+    }
+
+    /// Attaches a read-only clone of a place onto itself, or a cover.
+    fn hold_or_cover(&mut self, mount: &Mount) {
+        let Some(here) = self.find_again(mount) else { return };
+        match mount {
+            Mount::Mask { folder, .. } => {
+                let cover = if *folder { COVERS[1] } else { COVERS[0] };
+                self.clone_slot(cover, TEMPORARY, false);
+            }
+            _ => self.clone_slot(here, TEMPORARY, true),
+        }
+        let set = RDONLY;
+        self.push(Step::Attributes { fd: TEMPORARY, set, userns: -1, recursive: true });
+        self.attach_over(TEMPORARY, here);
+    }
+
+    fn clone_slot(&mut self, from: Slot, to: Slot, recursive: bool) {
+        let (dir, path) = (Dir::Slot(from), CString::default());
+        self.push(Step::Clone { dir, path, recursive, to });
+    }
+
+    fn attach_over(&mut self, fd: Slot, here: Slot) {
+        self.push(Step::Attach { fd, dir: Dir::Slot(here), path: CString::default() });
     }
 
     fn finish_root(&mut self) {

@@ -1,7 +1,7 @@
 //! What a command of each kind of profile can read and write.
 
-use crate::support::Env;
-use crate::support::twin::{WRITES, tree};
+use crate::support::twin::{WRITES, host, tree};
+use crate::support::{Env, is_root, skip};
 use std::fs;
 use std::path::Path;
 
@@ -220,4 +220,43 @@ fn a23_no_hard_link_leads_out_of_a_read_only_or_hidden_place() {
         assert!(fs::symlink_metadata(&alias).is_err(), "{from} has a second name");
     }
     env.allowed("pry", &["link", "tracked.txt", "alias"]);
+}
+
+/// A mount that the host has within the workspace is as read-only as the rest of it.
+#[test]
+fn a_mount_within_a_read_only_workspace_is_read_only_too() {
+    let Some(env) = Env::new() else { return };
+    let Some(nested) = Nested::mount(&env) else {
+        return skip("mounting within the workspace needs root");
+    };
+    env.repository();
+    let fill = env.fill(0);
+    for profile in ["read", "look"] {
+        env.denied_on(profile, &nested.0, &fill, &CHANGES, &UNLINKABLE);
+    }
+    // Beside a part that may be written, as well.
+    env.denied_on("repo", &nested.0, &fill, &CHANGES, &UNLINKABLE);
+    env.allowed("repo", &["create", ".git/index.lock"]);
+    fill(&nested.0);
+    env.allowed("build", &["chmod", "nested/a", "0o600"]);
+}
+
+/// A file system of its own within the workspace; unmounted when dropped.
+struct Nested(std::path::PathBuf);
+
+impl Nested {
+    fn mount(env: &Env) -> Option<Self> {
+        let folder = env.workspace().join("nested");
+        fs::create_dir(&folder).expect("a folder");
+        let path = folder.to_str().expect("UTF-8");
+        let mount = ["mount", "-t", "tmpfs", "tmpfs", path];
+        (is_root() && host(&mount, &env.workspace())).then(|| Self(folder.clone()))
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        let path = self.0.to_str().expect("UTF-8");
+        assert!(host(&["umount", path], Path::new("/")), "{path} stays mounted");
+    }
 }
