@@ -183,6 +183,20 @@ fn metadata_is_held_by_mounts_and_by_no_other_layer() {
     }
 }
 
+/// Within a writable folder Landlock can grant but not take back.
+#[test]
+fn protected_and_masked_places_are_held_by_mounts_and_by_no_other_layer() {
+    let Some(env) = Env::without("mounts") else { return };
+    env.fill(owner())(&env.workspace());
+    for (name, content) in [(".git/config", "x"), (".env", "SECRET=1")] {
+        let file = env.file(name, content);
+        fs::set_permissions(file, fs::Permissions::from_mode(0o666)).expect("a mode");
+    }
+    env.allowed("build", &["write", ".git/config"]);
+    env.allowed("build", &["read", ".env"]);
+    env.allowed("build", &["rename", ".env", "x"]);
+}
+
 #[test]
 fn seccomp_alone_refuses_calls_that_no_other_layer_knows() {
     let Some(env) = without("landlock,mounts") else { return };

@@ -93,6 +93,57 @@ fn every_call_that_would_set_a_set_id_bit_is_refused_in_every_writing_profile() 
     }
 }
 
+/// The library picks one call of a family; a program can pick any. The kernel reads 16 bits of a
+/// mode, so bits above those must not make the filter look elsewhere.
+#[test]
+fn no_call_of_a_family_and_no_high_bit_goes_round_the_refusal() {
+    let Some(env) = Env::new() else { return };
+    let calls = [
+        ("chmod", "f"),
+        ("fchmodat", "f"),
+        ("fchmodat2", "f"),
+        ("creat", "new"),
+        ("open", "new"),
+        ("openat", "new"),
+        ("mkdir", "new"),
+        ("mkdirat", "new"),
+        ("mknod", "new"),
+        ("mknodat", "new"),
+    ];
+    let mut acts: Vec<[String; 4]> = Vec::new();
+    for (call, name) in calls {
+        for mode in ["0o104755", "0x1000009ed", "0xffff0000000009ed"] {
+            // A type of file counts for mknod only; the others drop it.
+            acts.push(["mode".into(), call.into(), format!("@/d/{name}"), mode.into()]);
+        }
+    }
+    let acts: Vec<Vec<&str>> =
+        acts.iter().map(|act| act.iter().map(String::as_str).collect()).collect();
+    let acts: Vec<&[&str]> = acts.iter().map(Vec::as_slice).collect();
+    let fill = |folder: &Path| make(folder, false);
+    env.denied_on("build", &env.workspace(), &fill, &acts, &["EPERM"]);
+    // A pointer hides the mode, so the call is not there at all; libraries fall back.
+    let hiding: [&[&str]; 2] =
+        [&["mode", "openat2", "@/d/new", "0o4755"], &["mode", "openat2", "@/d/new", "0o755"]];
+    env.denied_on("build", &env.workspace(), &fill, &hiding, &["ENOSYS"]);
+    assert_eq!(with_bits(&env.workspace()), Vec::<String>::new());
+}
+
+#[test]
+fn no_command_can_give_a_file_capabilities() {
+    let Some(env) = Env::new() else { return };
+    let file = env.file("tool", "x");
+    if is_root() {
+        assert_eq!(env.outside(&["setcap", &file]), "ok", "the control proves nothing");
+        fs::remove_file(&file).expect("the control's file");
+        env.file("tool", "x");
+    }
+    for profile in ["build", "gate"] {
+        env.refused(profile, &["setcap", &file], &["EPERM"]);
+        env.refused(profile, &["setcap", "/tmp"], &["EPERM"]);
+    }
+}
+
 /// The control above shows that each call succeeds outside; this one that it sets the bit there.
 #[test]
 fn the_same_calls_set_the_bit_outside() {
