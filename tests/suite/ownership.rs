@@ -249,7 +249,8 @@ fn run_as_owner_lets_a_command_of_root_be_root_without_any_right() {
         let answer = done(&["open-mode", path, "0", "0"]);
         assert!(["EROFS", "EACCES"].contains(&answer.as_str()), "{path}: {answer}");
     }
-    assert_eq!(done(&["mknod", "x", "0o60600", "8", "0"]), "EPERM");
+    let device = done(&["mknod", "x", "0o60600", "8", "0"]);
+    assert!(["EPERM", "EACCES"].contains(&device.as_str()), "{device}");
     assert!(["ENOENT", "EACCES"].contains(&done(&["read", &canary]).as_str()));
     assert!(!has_set_id(&overlay.0.join("a")));
     assert_eq!(env.records_of("intent").pop().expect("one")["uid"], 0, "every record says so");

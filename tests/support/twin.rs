@@ -47,8 +47,8 @@ impl Env {
             _ => format!("{program} {sub} x"),
         };
         text.push_str(&format!(
-            "\n[[tool]]\nid = \"{}\"\nprogram = \"{program}\"\n{sub_key}describe = \"For a test.\"\n\
-             access = \"{access}\"\ndecision = \"auto\"\nprofile = \"{profile}\"\ntimeout_s = 60\n\
+            "\n[[tool]]\nid = \"{}\"\nprogram = \"{program}\"\n{sub_key}\
+             describe = \"For a test.\"\naccess = \"{access}\"\ndecision = \"auto\"\nprofile = \"{profile}\"\ntimeout_s = 60\n\
              output_kib = 4096\n{keys}match = [\"{example}\"]\n\
              no_match = [\"{program} --no\"]\n",
             id.trim_end_matches('-')
