@@ -3,6 +3,7 @@
 //! The child runs in the supervisor's memory, beside its other threads: an allocator that finds
 //! itself called by another process than the one that started counts it, and the count is seen
 //! here because the memory is shared. The control is a child that does allocate.
+#![allow(clippy::disallowed_methods, reason = "tests make files and read their switches")]
 #![allow(unsafe_code, reason = "an allocator and a child of the test's own")]
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 #![allow(missing_docs, reason = "tests are named as sentences")]

@@ -67,7 +67,7 @@ impl<'p> Steps<'p> {
         self.finish_root();
     }
 
-    pub(super) fn pieces(&self) -> Vec<(Slot, &'p Piece)> {
+    fn pieces(&self) -> Vec<(Slot, &'p Piece)> {
         let piece = |(slot, mount): &(Slot, &'p Mount)| match mount {
             Mount::Piece(piece) => Some((*slot, piece)),
             _ => None,
@@ -76,7 +76,7 @@ impl<'p> Steps<'p> {
     }
 
     /// Opens a piece without following a link, checks it, and clones its mount.
-    pub(super) fn clone_piece(&mut self, slot: Slot, piece: &Piece) {
+    fn clone_piece(&mut self, slot: Slot, piece: &Piece) {
         let workspace = c_path(&self.plan.workspace);
         self.push(Step::OpenPath { path: workspace, to: TEMPORARY });
         self.push(Step::Check { fd: TEMPORARY, is: inode(self.plan.workspace_inode) });
@@ -93,7 +93,7 @@ impl<'p> Steps<'p> {
         self.push(Step::Attributes { fd: slot, set, userns, recursive: true });
     }
 
-    pub(super) fn clone_host(&mut self, slot: Slot, path: &Path, writable: bool) {
+    fn clone_host(&mut self, slot: Slot, path: &Path, writable: bool) {
         let source = c_string(path.as_os_str());
         self.push(Step::Clone { dir: Dir::Cwd, path: source, recursive: true, to: slot });
         let set = NOSUID | NODEV | if writable { NOEXEC } else { RDONLY };
@@ -102,7 +102,7 @@ impl<'p> Steps<'p> {
 
     /// A device is bound from the host only if it has the number it should have: a name under
     /// `/dev` can be anything.
-    pub(super) fn clone_device(&mut self, slot: Slot, path: &Path, rdev: u64) {
+    fn clone_device(&mut self, slot: Slot, path: &Path, rdev: u64) {
         let source = c_string(path.as_os_str());
         self.push(Step::Clone { dir: Dir::Cwd, path: source, recursive: false, to: slot });
         self.push(Step::Check { fd: slot, is: Is::Device { rdev } });
@@ -110,7 +110,7 @@ impl<'p> Steps<'p> {
         self.push(Step::Attributes { fd: slot, set, userns: -1, recursive: false });
     }
 
-    pub(super) fn stage_root(&mut self) {
+    fn stage_root(&mut self) {
         // Modes in the view are as they are written here.
         self.push(Step::Umask { mask: 0 });
         let options = vec![
@@ -145,7 +145,7 @@ impl<'p> Steps<'p> {
         }
     }
 
-    pub(super) fn make_folder(&mut self, path: impl AsRef<Path>, mode: u32) {
+    fn make_folder(&mut self, path: impl AsRef<Path>, mode: u32) {
         if !self.made.insert(path.as_ref().to_owned()) {
             return;
         }
@@ -153,11 +153,11 @@ impl<'p> Steps<'p> {
         self.push(Step::Folder { dir: Dir::Cwd, path, mode });
     }
 
-    pub(super) fn make_file(&mut self, path: &Path, mode: u32, content: Vec<u8>) {
+    fn make_file(&mut self, path: &Path, mode: u32, content: Vec<u8>) {
         self.push(Step::File { dir: Dir::Cwd, path: staged(path), mode, content });
     }
 
-    pub(super) fn folders_above(&mut self, path: &Path) {
+    fn folders_above(&mut self, path: &Path) {
         let above: Vec<PathBuf> = path.ancestors().skip(1).map(Path::to_owned).collect();
         for folder in above.iter().rev().filter(|folder| folder.parent().is_some()) {
             self.make_folder(folder, 0o755);
@@ -165,7 +165,7 @@ impl<'p> Steps<'p> {
     }
 
     /// Makes the place at which something is attached.
-    pub(super) fn mount_point(&mut self, path: &Path, folder: bool) {
+    fn mount_point(&mut self, path: &Path, folder: bool) {
         self.folders_above(path);
         if folder {
             self.make_folder(path, 0o755);
@@ -175,12 +175,12 @@ impl<'p> Steps<'p> {
     }
 
     /// Attaches a clone at the place it has on the host.
-    pub(super) fn attach(&mut self, slot: Slot, path: &Path, folder: bool) {
+    fn attach(&mut self, slot: Slot, path: &Path, folder: bool) {
         self.mount_point(path, folder);
         self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(path) });
     }
 
-    pub(super) fn fresh_file_systems(&mut self) {
+    fn fresh_file_systems(&mut self) {
         let attributes = NOSUID | NODEV | NOEXEC | RDONLY;
         self.fresh("proc", Vec::new(), attributes, PROC, "/proc");
         let terminals = vec![("newinstance", None), ("ptmxmode", Some("0666".to_owned()))];
@@ -213,7 +213,7 @@ impl<'p> Steps<'p> {
         self.fresh("tmpfs", shm, attributes, SHM, "/dev/shm");
     }
 
-    pub(super) fn fresh(
+    fn fresh(
         &mut self,
         kind: &str,
         options: Vec<(&str, Option<String>)>,
@@ -243,32 +243,32 @@ impl<'p> Steps<'p> {
     }
 
     /// Adds the rule of a folder that was just made in the root of the view.
-    pub(super) fn view_rule_of_folder(&mut self, at: &str) {
+    fn view_rule_of_folder(&mut self, at: &str) {
         let path = staged(at.as_ref());
         self.push(Step::OpenBeneath { dir: Dir::Cwd, path, to: TEMPORARY });
         self.view_rule(at, TEMPORARY);
     }
 
-    pub(super) fn attach_pieces(&mut self) {
+    fn attach_pieces(&mut self) {
         let workspace = self.plan.workspace.clone();
         self.folders_above(&workspace);
         self.make_folder(&workspace, 0o755);
         self.folders_above(&self.plan.cwd);
         self.make_folder(&self.plan.cwd, 0o755);
-        let pieces = self.pieces();
-        for (slot, piece) in &pieces {
+        for (slot, piece) in self.pieces() {
             if piece.at.as_os_str().is_empty() {
-                self.push(Step::Attach { fd: *slot, dir: Dir::Cwd, path: staged(&workspace) });
-                continue;
-            }
-            // A piece below another one that is a folder is seen through it already.
-            let seen = pieces.iter().any(|(_, other)| {
-                other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
-            });
-            if !seen {
-                self.attach(*slot, &workspace.join(&piece.at), piece.folder);
+                self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(&workspace) });
+            } else if !self.is_seen_through_another(piece) {
+                self.attach(slot, &workspace.join(&piece.at), piece.folder);
             }
         }
+    }
+
+    /// A piece below another one that is a folder is seen through that, and never attached.
+    fn is_seen_through_another(&self, piece: &Piece) -> bool {
+        self.pieces().iter().any(|(_, other)| {
+            other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
+        })
     }
 
     /// Held and covered places are found again below the attached piece, without following a
@@ -277,12 +277,12 @@ impl<'p> Steps<'p> {
     /// Writable places are cloned while the piece can still be written; then what is not writable
     /// becomes read-only with every mount below it; then everything is attached, writable places
     /// first, so that what is protected inside one lies on top of it.
-    pub(super) fn holds_and_masks(&mut self) {
+    fn holds_and_masks(&mut self) {
         let writable_holds: Vec<(Slot, &Mount)> =
             self.sources.iter().filter(|(_, m)| matches!(m, Mount::Hold { .. })).copied().collect();
         for (slot, mount) in &writable_holds {
-            if self.find(mount) {
-                self.clone_found(FOUND, *slot);
+            if let Some(here) = self.find(mount) {
+                self.clone_slot(here, *slot);
             }
         }
         for (slot, piece) in self.pieces() {
@@ -291,8 +291,8 @@ impl<'p> Steps<'p> {
             }
         }
         for (slot, mount) in writable_holds {
-            if self.find(mount) {
-                self.attach_found(slot);
+            if let Some(here) = self.find(mount) {
+                self.attach_over(slot, here);
             }
         }
         for mount in &self.plan.view.mounts {
@@ -303,16 +303,17 @@ impl<'p> Steps<'p> {
                 }
                 _ => continue,
             };
-            if self.find(mount) {
-                self.clone_found(cover.unwrap_or(FOUND), TEMPORARY);
+            if let Some(here) = self.find(mount) {
+                self.clone_slot(cover.unwrap_or(here), TEMPORARY);
                 self.read_only(TEMPORARY);
-                self.attach_found(TEMPORARY);
+                self.attach_over(TEMPORARY, here);
             }
         }
     }
 
-    /// Opens the place of a hold or a mask at [`FOUND`] and checks it.
-    pub(super) fn find(&mut self, mount: &Mount) -> bool {
+    /// Finds the place of a hold or a mask and checks it; `None` where its piece is seen through
+    /// another one, which has the same entry.
+    fn find(&mut self, mount: &Mount) -> Option<Slot> {
         self.serve(mount);
         let (piece, rest, is) = match mount {
             Mount::Hold { piece, rest, inode, .. } | Mount::Mask { piece, rest, inode, .. } => {
@@ -321,36 +322,37 @@ impl<'p> Steps<'p> {
             Mount::HostMask { path, .. } => {
                 let path = staged(path);
                 self.push(Step::OpenBeneath { dir: Dir::Cwd, path, to: FOUND });
-                return true;
+                return Some(FOUND);
             }
-            _ => return false,
+            _ => return None,
         };
-        let Some((slot, found)) = self.pieces().get(piece).copied() else { return false };
-        // The name that leads to a file is its own only above it.
-        let (dir, path) = if found.folder {
-            (Dir::Slot(slot), c_path(rest))
-        } else {
-            (Dir::Cwd, staged(&self.plan.workspace.join(&found.at)))
-        };
-        self.push(Step::OpenBeneath { dir, path, to: FOUND });
-        self.push(Step::Check { fd: FOUND, is: inode(is) });
-        true
+        let (slot, over) = self.pieces().get(piece).copied()?;
+        if self.is_seen_through_another(over) {
+            return None;
+        }
+        // The piece itself can be a file, beneath which nothing can be opened.
+        let here = if rest.as_os_str().is_empty() { slot } else { FOUND };
+        if here == FOUND {
+            self.push(Step::OpenBeneath { dir: Dir::Slot(slot), path: c_path(rest), to: here });
+        }
+        self.push(Step::Check { fd: here, is: inode(is) });
+        Some(here)
     }
 
-    pub(super) fn clone_found(&mut self, from: Slot, to: Slot) {
+    fn clone_slot(&mut self, from: Slot, to: Slot) {
         let (dir, path) = (Dir::Slot(from), CString::default());
         self.push(Step::Clone { dir, path, recursive: true, to });
     }
 
-    pub(super) fn attach_found(&mut self, fd: Slot) {
-        self.push(Step::Attach { fd, dir: Dir::Slot(FOUND), path: CString::default() });
+    fn attach_over(&mut self, fd: Slot, here: Slot) {
+        self.push(Step::Attach { fd, dir: Dir::Slot(here), path: CString::default() });
     }
 
-    pub(super) fn read_only(&mut self, fd: Slot) {
+    fn read_only(&mut self, fd: Slot) {
         self.push(Step::Attributes { fd, set: RDONLY, userns: -1, recursive: true });
     }
 
-    pub(super) fn finish_root(&mut self) {
+    fn finish_root(&mut self) {
         let home = c_string("home".as_ref());
         self.push(Step::Folder { dir: Dir::Slot(SCRATCH), path: home, mode: 0o777 });
         self.push(Step::Attributes { fd: ROOT, set: RDONLY, userns: -1, recursive: false });

@@ -26,6 +26,12 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
             result(unsafe { libc::chmod(c(path).as_ptr(), number(mode) as libc::mode_t) }.into())
         }
         ("fchmod", [path, mode]) => fchmod(path, mode),
+        ("fchmodat2", [path, mode]) => fchmodat2(path, mode),
+        ("mode", [call, path, mode]) => raw_mode(call, path, mode),
+        ("setcap", [path]) => setcap(path),
+        ("creat", [path, mode]) => {
+            result(unsafe { libc::creat(c(path).as_ptr(), number(mode) as libc::mode_t) }.into())
+        }
         ("utimes", [path]) => result(
             unsafe { libc::utimensat(libc::AT_FDCWD, c(path).as_ptr(), std::ptr::null(), 0) }
                 .into(),
@@ -37,6 +43,11 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
         ("setxattr", [path]) => setxattr(path),
         ("open-mode", [path, flags, mode]) => open_mode(path, flags, mode),
         ("mknod", [path, mode, major, minor]) => mknod(path, mode, major, minor),
+        ("umount", [path]) => {
+            result(unsafe { libc::umount2(c(path).as_ptr(), libc::MNT_DETACH) }.into())
+        }
+        ("remount", [path]) => remount(path),
+        ("readlink", [path]) => fs::read_link(path).map(|to| to.display().to_string()),
         ("exists", [path]) => fs::symlink_metadata(path).and_then(|_| ok()),
         ("fds", []) => fds(),
         ("fd-kinds", []) => fd_kinds(),
@@ -97,6 +108,55 @@ fn fchmod(path: &str, mode: &str) -> Act {
     let file = fs::File::open(path)?;
     let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
     result(unsafe { libc::fchmod(fd, number(mode) as libc::mode_t) }.into())
+}
+
+/// Gives a mode by exactly this system call, whatever the library would make of it.
+fn raw_mode(call: &str, path: &str, mode: &str) -> Act {
+    let (path, mode) = (c(path), number(mode));
+    let (path, at, making) = (path.as_ptr(), libc::AT_FDCWD, libc::O_CREAT | libc::O_WRONLY);
+    result(unsafe {
+        match call {
+            "chmod" => libc::syscall(libc::SYS_chmod, path, mode),
+            "fchmodat" => libc::syscall(libc::SYS_fchmodat, at, path, mode),
+            "fchmodat2" => libc::syscall(libc::SYS_fchmodat2, at, path, mode, 0),
+            "creat" => libc::syscall(libc::SYS_creat, path, mode),
+            "open" => libc::syscall(libc::SYS_open, path, making, mode),
+            "openat" => libc::syscall(libc::SYS_openat, at, path, making, mode),
+            "mkdir" => libc::syscall(libc::SYS_mkdir, path, mode),
+            "mkdirat" => libc::syscall(libc::SYS_mkdirat, at, path, mode),
+            "mknod" => libc::syscall(libc::SYS_mknod, path, mode, 0),
+            "mknodat" => libc::syscall(libc::SYS_mknodat, at, path, mode, 0),
+            "openat2" => {
+                let how = [making as u64, mode, 0];
+                libc::syscall(libc::SYS_openat2, at, path, how.as_ptr(), size_of_val(&how))
+            }
+            _ => return Err(std::io::Error::other("no such call")),
+        }
+    })
+}
+
+/// Lets a file give its caller every right, as `setcap` does.
+fn setcap(path: &str) -> Act {
+    let rights: [u32; 5] = [0x0200_0001, u32::MAX, 0, 0x1ff, 0];
+    let (path, name) = (c(path), c("security.capability"));
+    let (path, value) = (path.as_ptr(), rights.as_ptr().cast());
+    let set = unsafe { libc::setxattr(path, name.as_ptr(), value, size_of_val(&rights), 0) };
+    result(set.into())
+}
+
+/// As the kernel's newest call for it, which no library uses yet.
+fn fchmodat2(path: &str, mode: &str) -> Act {
+    let path = c(path);
+    let mode = number(mode);
+    result(unsafe { libc::syscall(libc::SYS_fchmodat2, libc::AT_FDCWD, path.as_ptr(), mode, 0) })
+}
+
+/// Makes a bind mount writable.
+fn remount(path: &str) -> Act {
+    let (path, flags) = (c(path), libc::MS_REMOUNT | libc::MS_BIND);
+    let null = std::ptr::null();
+    let done = unsafe { libc::mount(null, path.as_ptr(), null, flags, null.cast()) };
+    result(done.into())
 }
 
 fn setxattr(path: &str) -> Act {

@@ -2,6 +2,8 @@
 //! outside as the control.
 //!
 //! `probe WHERE ACT [ARG…]`: WHERE is ignored, it is the subcommand of the probe's template.
+//! `probe WHERE --do=ACT:ARG:… OPERAND…` does the act of its first word; the operands are there
+//! for the template only. `probe WHERE all ACT [ARG…] , ACT [ARG…]` does several, a line each.
 #![allow(unsafe_code, missing_docs, reason = "a program for tests; raw calls are its purpose")]
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 #![allow(unreachable_pub)]
@@ -26,7 +28,19 @@ pub(crate) type Act = io::Result<String>;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(2).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let words: Vec<&str> = match words.first().and_then(|word| word.strip_prefix("--do=")) {
+        Some(act) => act.split(':').collect(),
+        None => words.iter().map(String::as_str).collect(),
+    };
+    if words.first() == Some(&"all") {
+        words[1..].split(|word| *word == ",").for_each(|words| println!("{}", done(words)));
+    } else {
+        println!("{}", done(&words));
+    }
+}
+
+/// Does an act and says how it went.
+fn done(words: &[&str]) -> String {
     let Some((act, args)) = words.split_first() else {
         eprintln!("usage: probe WHERE ACT [ARG...]");
         std::process::exit(2);
@@ -36,8 +50,8 @@ fn main() {
         .or_else(|| processes::act(act, args))
         .or_else(|| calls::act(act, args));
     match done {
-        Some(Ok(text)) => println!("{text}"),
-        Some(Err(error)) => println!("{}", errno_name(&error)),
+        Some(Ok(text)) => text,
+        Some(Err(error)) => errno_name(&error),
         None => {
             eprintln!("no such act, or wrong arguments: {words:?}");
             std::process::exit(2);

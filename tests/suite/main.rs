@@ -8,19 +8,27 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod aliases;
 mod config;
 mod filesystem;
 mod hygiene;
 mod input;
+mod layers;
 mod lifetime;
 mod limits;
 mod network;
+mod operands;
 mod order;
 mod output;
+mod ownership;
+mod paths;
 mod profiles;
 mod programs;
+mod protected;
 mod reply;
+mod set_id;
 mod surroundings;
 mod syscalls;
 mod trail;
+mod view;
 mod workspace;

@@ -6,6 +6,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(unreachable_pub, reason = "a part of each test binary, and of no library")]
 
+pub mod twin;
+
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs;

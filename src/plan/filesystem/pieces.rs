@@ -1,5 +1,6 @@
 //! What is seen of the workspace: pieces, and what is held or covered within them.
 
+use super::system::real_name;
 use super::{Builder, Mount, Piece, Rule, RuleAt, linked, make_rights, missing_write, other_names};
 use crate::plan::workspace::{Found, Inode, Lookup};
 use crate::profile::{Entry, PathSpec, Root};
@@ -147,16 +148,16 @@ impl Builder<'_> {
     pub(super) fn masks(&mut self) -> Result<Vec<Mount>, Refusal> {
         let mut masks = Vec::new();
         for entry in &self.profile.mask {
-            let path = match entry.path.root {
-                Root::Workspace => entry.path.rest.clone(),
-                _ => match entry.path.rest.strip_prefix(&self.call.workspace.path) {
-                    Ok(below) => below.to_owned(),
-                    Err(_) => {
-                        masks.extend(self.host_mask(entry)?);
-                        continue;
-                    }
-                },
+            let real = match entry.path.root {
+                Root::Workspace => self.call.workspace.below(&entry.path.rest),
+                _ => real_name(&entry.path.rest),
             };
+            let Ok(path) = real.strip_prefix(&self.call.workspace.path) else {
+                masks.extend(self.host_mask(entry, real)?);
+                continue;
+            };
+            let path = path.to_owned();
+            let before = masks.len();
             let found = match self.call.workspace.find(&path) {
                 Lookup::Found(found) => found,
                 Lookup::Absent => continue,
@@ -175,6 +176,10 @@ impl Builder<'_> {
                     let place = entry.place.clone();
                     masks.push(Mount::Mask { piece: index, rest, inode, folder, place });
                 }
+            }
+            // What no piece shows may still be seen through a folder around the workspace.
+            if masks.len() == before {
+                masks.extend(self.host_mask(entry, real)?);
             }
         }
         Ok(masks)

@@ -3,7 +3,7 @@
 use super::{Builder, Mount, executes, linked, make_rights, missing_write, other_names};
 use crate::plan::Toolchain;
 use crate::profile::{Entry, PathSpec, Root};
-use crate::record::{Access, Refusal, Text};
+use crate::record::{Access, Code, Refusal, Text};
 use crate::sys::landlock::Rights;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -123,6 +123,12 @@ impl Builder<'_> {
             self.notes.push(format!("{place}: {} is not there", Text::from(path).escaped()));
             return;
         }
+        // Seen where it really is, so that one place has one name, with a link for the other.
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if real != path {
+            self.mounts.push(Mount::Link { path: path.to_owned(), to: real.clone() });
+        }
+        let path = real.as_path();
         let seen = self.mounts.iter().any(|mount| match mount {
             Mount::Host { path: mounted, writable: w, .. } => {
                 path.starts_with(mounted) && *w == writable
@@ -138,23 +144,26 @@ impl Builder<'_> {
     }
 
     /// A place outside the workspace is covered where something that is seen holds it.
-    pub(super) fn host_mask(&self, entry: &Entry) -> Result<Option<Mount>, Refusal> {
-        let path = &entry.path.rest;
-        let seen = self
-            .mounts
-            .iter()
-            .any(|mount| matches!(mount, Mount::Host { path: host, .. } if path.starts_with(host)));
-        let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(None) };
-        if !seen {
+    pub(super) fn host_mask(&self, entry: &Entry, path: PathBuf) -> Result<Option<Mount>, Refusal> {
+        let Ok(found) = std::fs::symlink_metadata(&path) else { return Ok(None) };
+        let mut inside = false;
+        for mount in &self.mounts {
+            let Mount::Host { path: host, .. } = mount else { continue };
+            inside |= path.starts_with(host);
+            if host != &path && host.starts_with(&path) {
+                return Err(unmaskable(&entry.path, &entry.place));
+            }
+        }
+        if !inside {
             return Ok(None);
         }
-        if std::fs::canonicalize(path).ok().as_ref() != Some(path) {
+        if found.is_symlink() {
             return Err(linked(&entry.path, &entry.place));
         }
         if found.is_file() && found.nlink() > 1 {
             return Err(other_names(entry, found.nlink()));
         }
-        let (path, place) = (path.clone(), entry.place.clone());
+        let place = entry.place.clone();
         Ok(Some(Mount::HostMask { path, folder: found.is_dir(), place }))
     }
 
@@ -187,4 +196,22 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// The path with the links on the way to its last name followed.
+pub(super) fn real_name(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn unmaskable(spec: &PathSpec, place: &str) -> Refusal {
+    Refusal::new(
+        Code::ProfileUnavailable,
+        spec.to_string(),
+        format!("{place} masks it, and the profile grants something inside it"),
+        "grant narrower paths, or mask only what is granted as part of something wider",
+    )
 }

@@ -98,7 +98,7 @@ fn the_strictest_answer_counts_and_of_equals_the_newest() {
 /// The filters under test, as a run installs them.
 fn stack(sets: &[Set], sockets: Sockets) -> Vec<Vec<libc::sock_filter>> {
     let [set_id, families] = argument_filters(sockets).expect("the rules compile");
-    vec![set_id, families, positive_list(sets).expect("the list is short")]
+    vec![set_id.to_vec(), families.to_vec(), positive_list(sets).expect("the list is short")]
 }
 
 fn compiled(rules: Rules, matched: SeccompAction, other: SeccompAction) -> Vec<libc::sock_filter> {
