@@ -10,7 +10,7 @@ mod circumstances;
 mod recording;
 
 use crate::catalog::Catalog;
-use crate::plan::host::Host;
+use crate::plan::host::{Host, Mode};
 use crate::plan::identity::{self, Chosen};
 use crate::plan::workspace::Workspace;
 use crate::plan::{Plan, Settings};
@@ -99,22 +99,26 @@ impl Supervisor {
         let passwd = std::fs::read_to_string("/etc/passwd")?;
         let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let kept_out = [state.to_owned()].iter().chain(&places).map(real).collect();
-        // Only root's children inherit an emptied bounding set.
-        let spawner = Spawner::start(nix::unistd::geteuid().is_root())?;
+        let layers = Layers::ALL;
+        let spawner = Spawner::start(crate::plan::host::mode()? == Mode::Root, layers.of_thread())?;
         // Caches only save work; the trail, which is needed, makes and checks its own folders.
         for folder in [state, &state.join("cache"), &state.join("uids")] {
             let made = std::fs::DirBuilder::new().mode(0o700).create(folder);
             tracing::trace!(?made, folder = %folder.display(), "state folder");
         }
-        let (state, layers) = (state.to_owned(), Layers::ALL);
+        let state = state.to_owned();
         Ok(Self { state, rules, kept_out, passwd, spawner, layers })
     }
 
     /// Leaves layers out, to show each one alone.
+    ///
+    /// # Errors
+    /// As [`Supervisor::start`].
     #[cfg(feature = "test-layers")]
-    #[must_use]
-    pub fn with_layers(self, layers: Layers) -> Self {
-        Self { layers, ..self }
+    pub fn with_layers(self, layers: Layers) -> io::Result<Self> {
+        let root = crate::plan::host::mode()? == Mode::Root;
+        let spawner = Spawner::start(root, layers.of_thread())?;
+        Ok(Self { layers, spawner, ..self })
     }
 
     /// Answers one call.
@@ -147,12 +151,11 @@ impl Supervisor {
     /// Decision to plan: what this host and workspace give for it.
     fn plan(&self, decided: &Decided<'_>) -> Result<Planned, Refusal> {
         let cache = self.state.join("cache");
+        let (workspace, access) = (decided.call.workspace, decided.call.access);
+        let slots = self.state.join("uids");
+        let begun = identity::begin(&self.spawner, &slots, &self.passwd, workspace, access)?;
         let host = Host::probe(&self.spawner, Some(&cache.join("host"))).map_err(host_fault)?;
         host.demand(&decided.profile.name, decided.profile.rung)?;
-        let slots = self.state.join("uids");
-        let (workspace, access) = (decided.call.workspace, decided.call.access);
-        let chosen =
-            identity::choose(&host, &slots, &self.passwd, workspace, decided.profile, access)?;
         let cgroup = match Cgroup::new() {
             Ok(cgroup) => Some(cgroup),
             Err(error) => {
@@ -160,6 +163,7 @@ impl Supervisor {
                 None
             }
         };
+        let chosen = identity::choose(begun, &host, workspace, decided.profile, access)?;
         let (settings, identity) = (&decided.rules.settings, chosen.identity);
         let grouped = cgroup.is_some();
         let plan = Plan::make(&decided.call, decided.profile, settings, &host, identity, grouped)?;

@@ -58,7 +58,7 @@ impl Host {
     /// Those of reading `/proc`; what a layer answers is no error but the result.
     pub fn probe(spawner: &Spawner, cache: Option<&Path>) -> io::Result<Self> {
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-        let mode = if is_root(uid)? { Mode::Root } else { Mode::User };
+        let mode = mode()?;
         let mut missing = Vec::new();
         if uid == 0 && mode == Mode::User {
             // In a user namespace of its own the command would still be uid 0 on the host.
@@ -117,6 +117,15 @@ impl Host {
             missing.fix.clone(),
         ))
     }
+}
+
+/// Finds out what the supervisor is.
+///
+/// # Errors
+/// As `capget(2)`.
+pub fn mode() -> io::Result<Mode> {
+    let uid = nix::unistd::geteuid().as_raw();
+    Ok(if is_root(uid)? { Mode::Root } else { Mode::User })
 }
 
 fn is_root(uid: u32) -> io::Result<bool> {

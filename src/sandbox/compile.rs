@@ -7,6 +7,7 @@ use crate::plan::host::identity_map_steps;
 use crate::plan::workspace::{Inode, Lookup, Workspace, c_path};
 use crate::sys;
 use crate::sys::landlock::Rules;
+use crate::sys::spawn::ThreadLayers;
 use crate::sys::step::{ExecFd, Image, Is, Lists, SLOTS, Slot, Step};
 use nix::sched::CloneFlags;
 use std::collections::HashSet;
@@ -32,6 +33,11 @@ pub struct Layers {
 }
 
 impl Layers {
+    /// Returns those that the spawning thread takes on for its children.
+    pub fn of_thread(self) -> ThreadLayers {
+        ThreadLayers { seccomp: self.seccomp }
+    }
+
     /// Every layer.
     pub const ALL: Self = Self { mounts: true, landlock: true, seccomp: true };
 
@@ -132,8 +138,8 @@ fn inner(
         steps.push(Step::Restrict { ruleset, flags: sys::landlock::restrict_flags() });
     }
     if layers.seccomp {
-        let arguments = sys::seccomp::argument_filters(plan.sockets)?;
-        steps.extend(arguments.into_iter().map(|program| Step::Filter { program }));
+        // The filter of set-id bits was inherited from the spawning thread.
+        steps.push(Step::Filter { program: sys::seccomp::socket_filter(plan.sockets)? });
         let program = sys::seccomp::positive_list(&plan.syscalls)?.into();
         steps.push(Step::Filter { program });
     }

@@ -1,8 +1,9 @@
 //! seccomp: which system calls a tree may make.
 //!
 //! Two kinds of filter stand on each other, and the stricter answer counts. What is refused by
-//! its *arguments* is compiled by `seccompiler`. The *positive list* is assembled here, because
-//! it has to be short: installing costs about a microsecond an instruction.
+//! its *arguments* is compiled by `seccompiler`; what is the same for every run is installed once,
+//! on the spawning thread. The *positive list* is assembled here, because it has to be short:
+//! installing costs about a microsecond an instruction.
 //!
 //! A call that is not listed looks like one the kernel does not have (`ENOSYS`), because
 //! programs then fall back; calls that are refused by name get `EPERM`. A call by another
@@ -271,25 +272,28 @@ fn branch(
     Target::At(at)
 }
 
-/// Compiles what is refused by its arguments: set-id modes, terminal injection, personalities
-/// (`EPERM`), and sockets by family, type and protocol (`EAFNOSUPPORT`). Each is compiled once.
+/// Compiles what is refused by other arguments in every profile: set-id modes, terminal
+/// injection, personalities (`EPERM`).
 ///
 /// # Errors
 /// Only if `seccompiler` refuses the rules, which a test rules out.
-pub fn argument_filters(sockets: Sockets) -> io::Result<[Arc<[libc::sock_filter]>; 2]> {
-    static MADE: [OnceLock<[Arc<[libc::sock_filter]>; 2]>; 3] = [const { OnceLock::new() }; 3];
-    let made = &MADE[sockets as usize];
-    if let Some(filters) = made.get() {
-        return Ok(filters.clone());
-    }
-    let filters = make_argument_filters(sockets)?.map(Arc::from);
-    Ok(made.get_or_init(|| filters).clone())
+pub fn set_id_filter() -> io::Result<Vec<libc::sock_filter>> {
+    compile(set_id_rules()?, libc::EPERM)
 }
 
-fn make_argument_filters(sockets: Sockets) -> io::Result<[Vec<libc::sock_filter>; 2]> {
-    let set_id = compile(set_id_rules()?, libc::EPERM)?;
-    let families = compile(socket_rules(sockets)?, libc::EAFNOSUPPORT)?;
-    Ok([set_id, families])
+/// Compiles which sockets are refused, by family, type and protocol (`EAFNOSUPPORT`); once for
+/// each kind.
+///
+/// # Errors
+/// Only if `seccompiler` refuses the rules, which a test rules out.
+pub fn socket_filter(sockets: Sockets) -> io::Result<Arc<[libc::sock_filter]>> {
+    static MADE: [OnceLock<Arc<[libc::sock_filter]>>; 3] = [const { OnceLock::new() }; 3];
+    let made = &MADE[sockets as usize];
+    if let Some(filter) = made.get() {
+        return Ok(filter.clone());
+    }
+    let filter = compile(socket_rules(sockets)?, libc::EAFNOSUPPORT)?.into();
+    Ok(made.get_or_init(|| filter).clone())
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;

@@ -137,10 +137,30 @@ impl Drop for Stack {
     }
 }
 
-struct Job {
-    program: Program,
-    pidfd: Arc<AtomicI32>,
-    done: mpsc::SyncSender<io::Result<i32>>,
+/// What a spawning thread is asked for.
+enum Job {
+    /// Making the child of a program.
+    Child { program: Program, pidfd: Arc<AtomicI32>, done: mpsc::SyncSender<io::Result<i32>> },
+    /// Making a user namespace that swaps the ids of an owner and a child.
+    Swap { owner: (u32, u32), child: (u32, u32), done: mpsc::SyncSender<io::Result<OwnedFd>> },
+}
+
+/// A user namespace that is being made.
+#[derive(Debug)]
+pub struct Swapping(mpsc::Receiver<io::Result<OwnedFd>>);
+
+impl Swapping {
+    /// Waits until it is made.
+    ///
+    /// # Errors
+    /// As [`super::idmap::swapping`].
+    pub fn wait(self) -> io::Result<OwnedFd> {
+        self.0.recv().map_err(lost)?
+    }
+}
+
+fn lost(_: mpsc::RecvError) -> io::Error {
+    io::Error::other("the spawning thread is gone")
 }
 
 /// A thread that makes children and never ends while the process lives.
@@ -157,30 +177,40 @@ pub struct Launch {
 }
 
 impl Spawner {
-    /// Starts the thread. With `drop_bounding` it first empties its own bounding and ambient
-    /// capability sets, which its children inherit; a child in a new user namespace gets a full
-    /// set again and must do this itself.
+    /// Starts the thread, which prepares what every child inherits while the caller goes on:
+    /// no signals, no set-id bits; and as `root` an empty bounding set and a network namespace
+    /// for the first child. A child in a new user namespace has a full bounding set again and
+    /// must empty it itself.
     ///
     /// # Errors
     /// Those of making a thread.
-    pub fn start(drop_bounding: bool) -> io::Result<Self> {
+    pub fn start(root: bool, layers: ThreadLayers) -> io::Result<Self> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(JOBS_MAX);
         std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
-            let ready = prepare_thread(drop_bounding);
-            // Compiled while the main thread reads its rules; a failure shows where it is used.
+            let ready = prepare_thread(root, layers);
+            // Compiled while the caller reads its rules; a failure shows where it is used.
             for sockets in [Sockets::Internet, Sockets::None, Sockets::Local] {
-                drop(seccomp::argument_filters(sockets));
+                drop(seccomp::socket_filter(sockets));
             }
+            let mut stock = Stock::new(root && ready.is_ok());
             while let Ok(job) = queue.recv() {
-                let made = match &ready {
-                    Ok(()) => make(&job.program, &job.pidfd),
-                    Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
-                };
-                // Dropping the program closes this process's copies of the child's pipes, so
-                // that their other ends see the child end; only then is the result told.
-                drop(job.program);
-                // Whoever asked may have given up; the child is theirs to end all the same.
-                drop(job.done.send(made));
+                match job {
+                    Job::Child { program, pidfd, done } => {
+                        let made = match &ready {
+                            Ok(()) => make(&program, &pidfd, stock.take()),
+                            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+                        };
+                        // Dropping the program closes this process's copies of the child's
+                        // pipes, so that their other ends see the child end; only then is the
+                        // result told.
+                        drop(program);
+                        // Whoever asked may have given up; the child is theirs all the same.
+                        drop(done.send(made));
+                    }
+                    Job::Swap { owner, child, done } => {
+                        drop(done.send(super::idmap::swapping(owner, child)));
+                    }
+                }
             }
             // The sender lives as long as the process; a thread that ended would end its
             // children with it, so it never does.
@@ -195,11 +225,56 @@ impl Spawner {
     pub fn launch(&self, program: Program) -> Launch {
         let pidfd = Arc::new(AtomicI32::new(-1));
         let (done_sender, done) = mpsc::sync_channel(1);
-        let job = Job { program, pidfd: Arc::clone(&pidfd), done: done_sender };
+        let job = Job::Child { program, pidfd: Arc::clone(&pidfd), done: done_sender };
         // A closed queue means that the thread died; the dropped job then closes the report
         // pipe and `done`, which `Launch` tells as an error.
         drop(self.jobs.send(job));
         Launch { pidfd, done }
+    }
+}
+
+impl Spawner {
+    /// Starts making a user namespace that swaps two pairs of user and group id.
+    pub fn swap(&self, owner: (u32, u32), child: (u32, u32)) -> Swapping {
+        let (done, made) = mpsc::sync_channel(1);
+        // As for `launch`: a thread that is gone shows where the result is awaited.
+        drop(self.jobs.send(Job::Swap { owner, child, done }));
+        Swapping(made)
+    }
+}
+
+/// Which of the layers that children inherit the thread takes on; all, except in a build for
+/// tests that shows each layer alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadLayers {
+    /// The filter that refuses set-id bits and other calls by their arguments.
+    pub seccomp: bool,
+}
+
+/// A network namespace made ahead, which one child gets.
+///
+/// Making one takes longer than all the rest of a child, so the thread enters a fresh one while
+/// it has nothing else to do, and the next child inherits it. None is used twice.
+struct Stock {
+    fresh: bool,
+    enabled: bool,
+}
+
+impl Stock {
+    fn new(enabled: bool) -> Self {
+        let mut stock = Self { fresh: false, enabled };
+        stock.fill();
+        stock
+    }
+
+    /// Enters a fresh namespace. Where that fails the child's own clone tries, and says why.
+    fn fill(&mut self) {
+        self.fresh = self.enabled && nix::sched::unshare(CloneFlags::CLONE_NEWNET).is_ok();
+    }
+
+    /// Hands the fresh namespace to the child that is cloned next; returns whether there is one.
+    fn take(&mut self) -> bool {
+        std::mem::take(&mut self.fresh)
     }
 }
 
@@ -218,20 +293,34 @@ impl Launch {
     /// # Errors
     /// Those of `clone3(2)` and of preparing the thread.
     pub fn wait(&self) -> io::Result<i32> {
-        let lost = |_| io::Error::other("the spawning thread is gone");
         self.done.recv().map_err(lost)?
     }
 }
 
-/// Gives the thread its own file system state, no signals and no capability to hand on.
-fn prepare_thread(drop_bounding: bool) -> io::Result<()> {
+/// Gives the thread its own file system state, no signals, no capability to hand on, and the
+/// filter that every child needs and the thread itself does not notice.
+fn prepare_thread(root: bool, layers: ThreadLayers) -> io::Result<()> {
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?;
     nix::sched::unshare(CloneFlags::CLONE_FS)?;
-    if drop_bounding {
+    if root {
         caps::clear(None, caps::CapSet::Ambient).map_err(io::Error::other)?;
         drop_bounding_set()?;
     }
+    if layers.seccomp {
+        nix::sys::prctl::set_no_new_privs()?;
+        install(&seccomp::set_id_filter()?)?;
+    }
     Ok(())
+}
+
+/// Installs a filter on this thread.
+fn install(filter: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: `program` names a live filter of the length it says; the kernel copies it.
+    let installed = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
+    };
+    if installed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Drops every capability that this kernel knows from the bounding set, also those that are
@@ -249,11 +338,12 @@ fn drop_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-fn make(program: &Program, pidfd: &AtomicI32) -> io::Result<i32> {
+fn make(program: &Program, pidfd: &AtomicI32, in_fresh_network: bool) -> io::Result<i32> {
     let (outer_stack, inner_stack) = (Stack::new()?, Stack::new()?);
     let start = child::Start { program, inner_stack: (inner_stack.start(), STACK_BYTES) };
     let shared = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD;
-    let mut flags = (shared | program.namespaces) as u32 as u64;
+    let made_ahead = if in_fresh_network { libc::CLONE_NEWNET } else { 0 };
+    let mut flags = (shared | program.namespaces & !made_ahead) as u32 as u64;
     flags |= CLONE_CLEAR_SIGHAND;
     let cgroup = program.cgroup.as_ref().map(std::os::fd::AsRawFd::as_raw_fd);
     flags |= if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 };

@@ -23,7 +23,11 @@ pub(super) fn run(args: RunArgs, surroundings: &Surroundings) -> u8 {
     #[cfg(feature = "test-layers")]
     let supervisor = match super::variable("PINFOLD_TEST_WITHOUT") {
         Some(names) => {
-            supervisor.with_layers(crate::sandbox::Layers::without(&names.to_string_lossy()))
+            let layers = crate::sandbox::Layers::without(&names.to_string_lossy());
+            match supervisor.with_layers(layers) {
+                Ok(supervisor) => supervisor,
+                Err(error) => return say_fault(&format!("no layers to leave out: {error}")),
+            }
         }
         None => supervisor,
     };
