@@ -4,6 +4,8 @@
 //! data order and dependency order are the same. `tests/layout.rs` keeps it; a later room takes
 //! the place that `docs/ARCHITECTURE.md` gives it.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files and folders"))]
+
 /// The kernel; the only unsafe code; knows nothing of the product.
 pub mod sys;
 /// Configuration text: reading it with spans, and faults that point at path:line:col.

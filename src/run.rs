@@ -27,6 +27,7 @@ use recording::{Ending, Recorder};
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -100,6 +101,11 @@ impl Supervisor {
         let kept_out = [state.to_owned()].iter().chain(&places).map(real).collect();
         // Only root's children inherit an emptied bounding set.
         let spawner = Spawner::start(nix::unistd::geteuid().is_root())?;
+        // Caches only save work; the trail, which is needed, makes and checks its own folders.
+        for folder in [state, &state.join("cache"), &state.join("uids")] {
+            let made = std::fs::DirBuilder::new().mode(0o700).create(folder);
+            tracing::trace!(?made, folder = %folder.display(), "state folder");
+        }
         let (state, layers) = (state.to_owned(), Layers::ALL);
         Ok(Self { state, rules, kept_out, passwd, spawner, layers })
     }
@@ -226,6 +232,13 @@ impl Supervisor {
             }
         };
         let place = receipt.place().clone();
+        let mut cancel = std::pin::pin!(cancel);
+        if in_place.is_ok()
+            && let Some(signal) = already(cancel.as_mut()).await
+        {
+            // The child at the gate ends as it is dropped.
+            return Ok(Ending::Cancelled { signal, place });
+        }
         let opened = match in_place {
             Ok(gated) => gated.open(&receipt).await,
             Err(fault) => Err(fault),
@@ -242,6 +255,17 @@ impl Supervisor {
             Ok(ended) => Ending::Ran { ended, place },
             Err(error) => Ending::Lost { error, place },
         })
+    }
+}
+
+/// Returns what a future has to say by now, without waiting for it.
+async fn already<T>(future: impl Future<Output = T>) -> Option<T> {
+    // Lets the runtime take in what has come meanwhile, such as a signal.
+    tokio::task::yield_now().await;
+    tokio::select! {
+        biased;
+        value = future => Some(value),
+        () = std::future::ready(()) => None,
     }
 }
 

@@ -51,6 +51,13 @@ impl Faults {
         self.0.is_empty()
     }
 
+    /// Returns the title and the place of the first fault, on one line.
+    pub fn first_line(&self) -> String {
+        let first = self.0.first().map(String::as_str).unwrap_or_default();
+        let lines: Vec<&str> = first.lines().take(2).map(str::trim).collect();
+        lines.join(" ")
+    }
+
     /// Adds the faults of another file.
     pub fn merge(&mut self, other: Faults) {
         self.0.extend(other.0);
@@ -190,6 +197,22 @@ impl Source {
         }
         Faults(faults)
     }
+}
+
+/// Checks the name of a variable that a configuration sets for commands.
+///
+/// # Errors
+/// What is wrong with it: it is no name, or it changes how every program is loaded.
+pub fn check_variable(name: &str) -> Result<(), &'static str> {
+    let mut bytes = name.bytes();
+    let starts = bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_');
+    if !starts || !bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Err("this is no name of a variable");
+    }
+    if name.starts_with("LD_") || name == "GLIBC_TUNABLES" {
+        return Err("this variable changes how every program is loaded");
+    }
+    Ok(())
 }
 
 /// One TOML table being read. A key that nobody asked for is a fault.

@@ -1,5 +1,6 @@
 //! A receipt cannot be forged: code outside `trail` that tries to make, copy or change one does
 //! not compile, and its twin without the forging line does.
+#![allow(clippy::disallowed_methods, reason = "tests start programs and make files")]
 #![forbid(unsafe_code)]
 #![allow(missing_docs, clippy::print_stderr)]
 

@@ -11,10 +11,9 @@ use crate::record::{Code, Digest, ProgramFile, Refusal, Text};
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -375,7 +374,8 @@ pub fn digest(file: &PinnedFile, cache_dir: Option<&Path>) -> io::Result<Digest>
     let digest = Digest(hash.finalize().into());
     if let Some(entry) = entry.filter(|_| is_settled(file)) {
         // Without the entry the next start hashes again: slower, and just as right.
-        store(&entry, file, digest).ok();
+        let text = format!("{}{digest}\n", cache_key(file));
+        crate::sys::fd::replace(&entry, text.as_bytes()).ok();
     }
     Ok(digest)
 }
@@ -395,22 +395,6 @@ fn cached(entry: &Path, file: &PinnedFile) -> Option<Digest> {
     let mut text = String::new();
     File::open(entry).ok()?.take(CACHE_BYTES_MAX).read_to_string(&mut text).ok()?;
     Digest::from_hex(text.strip_prefix(&cache_key(file))?.strip_suffix('\n')?)
-}
-
-fn store(entry: &Path, file: &PinnedFile, digest: Digest) -> io::Result<()> {
-    let mut name = entry.as_os_str().as_bytes().to_vec();
-    name.extend(format!(".{}.tmp", std::process::id()).bytes());
-    let temporary = Path::new(OsStr::from_bytes(&name));
-    let mut options = OpenOptions::new();
-    let result = options.write(true).create_new(true).mode(0o600).open(temporary);
-    let written = result.and_then(|mut out| {
-        out.write_all(format!("{}{digest}\n", cache_key(file)).as_bytes())?;
-        fs::rename(temporary, entry)
-    });
-    if written.is_err() {
-        fs::remove_file(temporary).ok();
-    }
-    written
 }
 
 #[cfg(test)]
@@ -642,7 +626,8 @@ mod tests {
         let file = PinnedFile::new(home.at("bin/script"), &found);
         let entry = home.at(&format!("lib/{}-{}", file.dev, file.ino));
         let odd = Digest([7; 32]);
-        store(&entry, &file, odd).expect("a new entry");
+        let text = format!("{}{odd}\n", cache_key(&file));
+        crate::sys::fd::replace(&entry, text.as_bytes()).expect("a new entry");
         assert_eq!(fs::metadata(&entry).expect("there").mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(home.at("lib")).expect("a folder").count(), 2);
         assert_eq!(digest(&file, Some(&home.at("lib"))).expect("readable"), odd);

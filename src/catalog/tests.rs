@@ -336,7 +336,8 @@ fn a_template_with_an_unknown_word_is_a_fault() {
         ("flags = \"-a\"", "`flags` must be a list of strings, found string"),
         ("budget = 0", "`budget` must be from 1"),
         ("sha256 = \"12\"", "`sha256` must be 64 hexadecimal digits"),
-        ("env = { \"A-B\" = \"x\" }", "`A-B` is not a variable"),
+        ("env = { \"A-B\" = \"x\" }", "`A-B`: this is no name of a variable"),
+        ("env = { LD_PRELOAD = \"x\" }", "`LD_PRELOAD`: this variable changes how every"),
         ("aliases = [\"/bin/t\"]", "`/bin/t` is not the bare name of a program"),
         ("scan = \"cpython\"", "`scan` needs `opaque`"),
     ] {

@@ -13,7 +13,7 @@ use super::parse::{
 use super::shape::ARGS_MAX;
 use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, Value};
 use crate::record::{Access, Digest, Verdict};
-use crate::source::{At, Table};
+use crate::source::{At, Table, check_variable};
 
 /// Most flags and value options of one template, so that one word of bits can hold them.
 const OPTIONS_MAX: usize = 64;
@@ -340,15 +340,13 @@ fn read_groups(table: &Table<'_>, options: &[Opt]) -> Vec<Group> {
 }
 
 fn read_env(table: &Table<'_>) -> Vec<(String, String)> {
-    let is_name = |name: &str| {
-        let mut bytes = name.bytes();
-        bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-            && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
     let mut env = Vec::new();
     for (name, value) in table.string_map("env") {
-        if !is_name(&name.value) || value.value.contains('\0') {
-            table.source().fault(&name.span, format!("`{}` is not a variable", name.value));
+        if let Err(fault) = check_variable(&name.value) {
+            table.source().fault(&name.span, format!("`{}`: {fault}", name.value));
+        }
+        if value.value.contains('\0') {
+            table.source().fault(&value.span, "the value contains NUL");
         }
         env.push((name.value, value.value));
     }

@@ -8,7 +8,7 @@ use crate::plan::{GitIdentity, Settings, Toolchain};
 use crate::profile::Profiles;
 use crate::record::Text;
 use crate::run::Rules;
-use crate::source::{FILE_BYTES_MAX, Faults, Source, Table};
+use crate::source::{At, FILE_BYTES_MAX, Faults, Source, Table, check_variable};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
@@ -104,6 +104,7 @@ impl Reader {
             name: GIT_NAME.to_owned(),
             email: GIT_EMAIL.to_owned(),
         });
+        every_tool_profile_exists(&file.toolchains, &profiles, path)?;
         let path = catalog.path_in(self.home.as_deref());
         let settings = Settings { path, toolchains: file.toolchains, git_identity };
         Ok(Rules { catalog, profiles, settings })
@@ -149,25 +150,33 @@ impl Reader {
         };
         let env = table.string_map("env").into_iter();
         let env = env.filter_map(|(name, text)| {
-            let plain = name.value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if !plain || name.value.starts_with("LD_") {
-                table.source().fault(&name.span, "a tool root cannot set this variable");
+            if let Err(fault) = check_variable(&name.value) {
+                table.source().fault(&name.span, fault);
                 return None;
             }
             Some((name.value, value(&text.value)))
         });
         let env = env.collect();
-        let mut found = Vec::new();
-        for root in roots {
-            let path = self.path(folder, &root.value);
-            match fs::canonicalize(&path) {
-                Ok(real) if real.parent().is_some() => found.push(real),
-                Ok(_) => table.source().fault(&root.span, "a tool root cannot be `/`"),
-                Err(error) => table.source().fault(&root.span, format!("no tool root: {error}")),
-            }
-        }
+        let found = roots.iter().filter_map(|root| self.tool_root(folder, table, root));
+        let roots = found.collect();
         table.done();
-        Some(Toolchain { roots: found, bin, profiles, env })
+        Some(Toolchain { roots, bin, profiles, env })
+    }
+
+    /// A tool root is executed from, so nobody else may be able to change it.
+    fn tool_root(&self, folder: &Path, table: &Table<'_>, root: &At<String>) -> Option<PathBuf> {
+        let refuse = |fault: String| {
+            table.source().fault(&root.span, fault);
+            None
+        };
+        match fs::canonicalize(self.path(folder, &root.value)) {
+            Err(error) => refuse(format!("no tool root: {error}")),
+            Ok(real) if real.parent().is_none() => refuse("a tool root cannot be `/`".to_owned()),
+            Ok(real) => match self.changeable(&real) {
+                Some(place) => refuse(format!("{place} can be changed by others")),
+                None => Some(real),
+            },
+        }
     }
 
     /// Relative paths start at the configuration's folder, `~/` at the supervisor's home.
@@ -220,22 +229,22 @@ impl Reader {
     /// Checks that a file and every folder above it can be changed by root and the supervisor's
     /// user only. A sticky folder of root, such as `/tmp`, lets nobody replace another's file.
     fn trusted(&self, real: &Path) -> Result<(), Faults> {
-        for place in real.ancestors() {
-            let shown = Text::from(place).escaped();
-            let cannot = |error: io::Error| {
-                Faults::whole_file(real, &format!("{shown} cannot be examined: {error}"), "")
-            };
-            let found = fs::symlink_metadata(place).map_err(cannot)?;
+        let Some(shown) = self.changeable(real) else { return Ok(()) };
+        let title = format!("{shown} can be changed by others than root and this user");
+        let hint = format!("chown root {shown} and chmod go-w {shown}");
+        Err(Faults::whole_file(real, &title, &hint))
+    }
+
+    /// Names the place on the way to a file that others could change, if there is one.
+    fn changeable(&self, real: &Path) -> Option<String> {
+        let changeable = |place: &&Path| {
+            let Ok(found) = fs::symlink_metadata(place) else { return true };
             let sticky = found.is_dir() && found.mode() & 0o1000 != 0 && found.uid() == 0;
             let by_group = found.mode() & 0o020 != 0 && found.gid() != 0;
             let by_others = (found.mode() & 0o002 != 0 || by_group) && !sticky;
-            if ![0, self.uid].contains(&found.uid()) || by_others {
-                let title = format!("{shown} can be changed by others than root and this user");
-                let hint = format!("chown root {shown} and chmod go-w {shown}");
-                return Err(Faults::whole_file(real, &title, &hint));
-            }
-        }
-        Ok(())
+            ![0, self.uid].contains(&found.uid()) || by_others
+        };
+        real.ancestors().find(changeable).map(|place| Text::from(place).escaped())
     }
 }
 
@@ -252,11 +261,29 @@ fn git_identity(text: &str) -> Option<GitIdentity> {
     sound.then(|| GitIdentity { name: name.to_owned(), email: email.to_owned() })
 }
 
+/// Tools that are given to a profile nobody has would be missing without a word.
+fn every_tool_profile_exists(
+    toolchains: &[Toolchain],
+    profiles: &Profiles,
+    path: Option<&Path>,
+) -> Result<(), Faults> {
+    let mut faults = Faults::default();
+    for name in toolchains.iter().flat_map(|toolchain| &toolchain.profiles) {
+        if !profiles.contains(name) {
+            let title = format!("[[tools]] names profile `{name}`, which does not exist");
+            let known = profiles.names().collect::<Vec<_>>().join(", ");
+            let path = path.unwrap_or(Path::new("pinfold.toml"));
+            faults.merge(Faults::whole_file(path, &title, &format!("profiles: {known}")));
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
 /// A template whose profile does not exist is a fault of the catalog.
 fn every_profile_exists(catalog: &Catalog, profiles: &Profiles) -> Result<(), Faults> {
     let mut faults = Faults::default();
     for template in catalog.templates() {
-        if profiles.get(&template.profile).is_none() {
+        if !profiles.contains(&template.profile) {
             let place = PathBuf::from(catalog.source_place(template));
             let title = format!(
                 "template `{}` names profile `{}`, which does not exist",

@@ -7,11 +7,14 @@
 use crate::record::{Code, Refusal, Rung};
 use crate::sys;
 use crate::sys::spawn::Spawner;
-use crate::sys::step::{Message, Program, Slot, Step};
+use crate::sys::step::{Lists, Message, Program, Slot, Step};
+use nix::errno::Errno;
+use nix::sched::CloneFlags;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What the supervisor itself is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,17 @@ impl Host {
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         let mode = if is_root(uid)? { Mode::Root } else { Mode::User };
         let mut missing = Vec::new();
+        if uid == 0 && mode == Mode::User {
+            // In a user namespace of its own the command would still be uid 0 on the host.
+            missing.push(Missing {
+                layer: "capabilities",
+                why: "root here lacks capabilities that giving the command another uid needs"
+                    .into(),
+                fix: "start Pinfold as an ordinary user, or give it CAP_SYS_ADMIN, CAP_SETUID, \
+                      CAP_SETGID, CAP_SETPCAP, CAP_KILL and CAP_DAC_OVERRIDE"
+                    .into(),
+            });
+        }
         let landlock = sys::landlock::abi();
         if landlock == 0 {
             missing.push(Missing {
@@ -81,7 +95,7 @@ impl Host {
         let lacks = |layer| self.missing.iter().any(|missing| missing.layer == layer);
         if lacks("landlock") || lacks("seccomp") {
             Rung::None
-        } else if lacks("namespaces") {
+        } else if lacks("namespaces") || lacks("capabilities") {
             Rung::C
         } else {
             Rung::B
@@ -125,14 +139,14 @@ fn is_root(uid: u32) -> io::Result<bool> {
 
 /// `CLONE_NEW…` flags of every run.
 pub fn namespace_flags(mode: Mode) -> i32 {
-    let flags = libc::CLONE_NEWNS
-        | libc::CLONE_NEWPID
-        | libc::CLONE_NEWIPC
-        | libc::CLONE_NEWUTS
-        | libc::CLONE_NEWNET;
+    let flags = CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS
+        | CloneFlags::CLONE_NEWNET;
     match mode {
-        Mode::Root => flags,
-        Mode::User => flags | libc::CLONE_NEWUSER,
+        Mode::Root => flags.bits(),
+        Mode::User => (flags | CloneFlags::CLONE_NEWUSER).bits(),
     }
 }
 
@@ -218,9 +232,7 @@ fn try_namespaces(
     let program = Program {
         namespaces: namespace_flags(mode),
         cgroup: None,
-        outer,
-        inner: vec![Step::Report],
-        last: Vec::new(),
+        steps: Arc::new(Lists { outer, inner: vec![Step::Report], last: Vec::new() }),
         report: write,
         keep: Vec::new(),
     };
@@ -249,13 +261,16 @@ fn try_namespaces(
 }
 
 fn explain(what: &'static str, error: &io::Error) -> Missing {
-    let fix = match error.raw_os_error() {
-        Some(libc::ENOSPC) => {
+    let fix = match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOSPC) => {
             "raise the sysctl user.max_user_namespaces (and max_mnt, max_pid, max_net_namespaces)"
         }
-        Some(libc::ENOSYS) => "boot Linux 5.14 or later, or let the container's filter pass clone3",
+        Some(Errno::ENOSYS) => {
+            "boot Linux 5.14 or later, or let the container's filter pass clone3"
+        }
         _ if what == "mounting a new /proc" => {
-            "start the container with an unmasked /proc (Docker: --security-opt systempaths=unconfined)"
+            "start the container with an unmasked /proc \
+             (Docker: --security-opt systempaths=unconfined)"
         }
         _ => {
             "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1; on Ubuntu an \

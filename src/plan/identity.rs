@@ -6,6 +6,7 @@ use super::workspace::{Workspace, c_path};
 use crate::profile::Profile;
 use crate::record::{Access, Code, Refusal};
 use crate::sys;
+use nix::fcntl::OFlag;
 use serde::Serialize;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -31,10 +32,6 @@ impl UidSlot {
     /// # Errors
     /// Those of making and locking the file; `ResourceBusy` where every id is taken.
     pub fn take(folder: &Path, passwd: &str) -> io::Result<Self> {
-        match std::fs::create_dir(folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
         let named = |uid: u32| {
             let of = |line: &str| line.split(':').nth(2).and_then(|id| id.parse().ok());
             passwd.lines().any(|line| of(line) == Some(uid))
@@ -42,7 +39,8 @@ impl UidSlot {
         for uid in (FIRST_UID..FIRST_UID + SLOTS).filter(|uid| !named(*uid)) {
             let mut options = File::options();
             options.write(true).create(true).truncate(false).mode(0o600);
-            let file = options.custom_flags(libc::O_NOFOLLOW).open(folder.join(uid.to_string()))?;
+            options.custom_flags(OFlag::O_NOFOLLOW.bits());
+            let file = options.open(folder.join(uid.to_string()))?;
             match file.try_lock() {
                 Ok(()) if sys::idmap::exists(uid)? => return Ok(Self { uid, _held: file }),
                 Ok(()) => break,

@@ -1,6 +1,7 @@
 //! Profile part to plan part: limits that the kernel keeps for each process.
 
 use crate::profile::Profile;
+use nix::sys::resource::Resource;
 
 /// A resource limit: its name in a profile, the kernel's number for it, and the value.
 pub type Limit = (&'static str, u32, u64);
@@ -10,14 +11,14 @@ pub type Limit = (&'static str, u32, u64);
 pub fn resource_limits(profile: &Profile) -> Vec<Limit> {
     let limits = &profile.limits;
     let numbered = [
-        ("file_size", libc::RLIMIT_FSIZE, limits.file_size),
-        ("open_files", libc::RLIMIT_NOFILE, limits.open_files),
-        ("pids", libc::RLIMIT_NPROC, limits.pids),
-        ("cpu", libc::RLIMIT_CPU, limits.cpu),
-        ("core", libc::RLIMIT_CORE, Some(0)),
+        ("file_size", Resource::RLIMIT_FSIZE, limits.file_size),
+        ("open_files", Resource::RLIMIT_NOFILE, limits.open_files),
+        ("pids", Resource::RLIMIT_NPROC, limits.pids),
+        ("cpu", Resource::RLIMIT_CPU, limits.cpu),
+        ("core", Resource::RLIMIT_CORE, Some(0)),
     ];
-    let set = |(name, resource, value): (&'static str, u32, Option<u64>)| {
-        value.map(|value| (name, resource, value))
+    let set = |(name, resource, value): (&'static str, Resource, Option<u64>)| {
+        value.map(|value| (name, resource as u32, value))
     };
     numbered.into_iter().filter_map(set).collect()
 }

@@ -28,6 +28,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use workspace::{Inode, Workspace};
 
 /// Deadline where neither the template nor the caller names one, in milliseconds.
@@ -147,6 +148,8 @@ pub struct Plan {
     pub stdin_sha256: Option<Digest>,
     /// What a reader of the record must know.
     pub notes: Vec<String>,
+    #[serde(skip)]
+    digest: OnceLock<Digest>,
 }
 
 impl Plan {
@@ -184,7 +187,7 @@ impl Plan {
             environment: environment::environment(call, profile, settings, &toolchains),
             workspace: call.workspace.path.clone(),
             workspace_inode: call.workspace.inode,
-            cwd: call.workspace.path.join(&call.cwd),
+            cwd: call.workspace.below(&call.cwd),
             template: call.template.id.clone(),
             access: call.access,
             profile: profile.name.clone(),
@@ -200,11 +203,16 @@ impl Plan {
             output_bytes: output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT),
             stdin_sha256: call.stdin_sha256,
             notes,
+            digest: OnceLock::new(),
         })
     }
 
     /// Returns the digest of the plan: SHA-256 of its JSON form.
     pub fn digest(&self) -> Digest {
+        *self.digest.get_or_init(|| self.make_digest())
+    }
+
+    fn make_digest(&self) -> Digest {
         // Serialising plain values into memory cannot fail; if it did, every plan would get the
         // digest of nothing, and the receipt of one run would still not open another's gate,
         // because the receipt also names its call.

@@ -2,6 +2,8 @@
 
 use crate::record::{Code, Refusal, Text};
 use crate::sys;
+use nix::errno::Errno;
+use nix::sys::stat::{FileStat, SFlag};
 use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -83,11 +85,16 @@ impl Workspace {
         // Opened without following links: what was checked is what is used.
         let folder = sys::mount::open_exact(&slash, &below).map_err(unusable)?;
         let stat = nix::sys::stat::fstat(&folder).map_err(|error| unusable(error.into()))?;
-        if stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
+        if !is_folder(&stat) {
             return Err(refuse("it is not a folder".into()));
         }
         let inode = Inode { dev: stat.st_dev, ino: stat.st_ino };
         Ok(Self { path: real, inode, owner: (stat.st_uid, stat.st_gid), folder })
+    }
+
+    /// Returns the absolute path of a place below the workspace; the empty one is the workspace.
+    pub fn below(&self, path: &Path) -> PathBuf {
+        if path.as_os_str().is_empty() { self.path.clone() } else { self.path.join(path) }
     }
 
     /// Looks up a name below the workspace, following links that stay inside.
@@ -104,10 +111,9 @@ impl Workspace {
         let fd = match opened {
             Ok(fd) => fd,
             Err(error) => {
-                return match error.raw_os_error() {
-                    Some(libc::EXDEV | libc::ELOOP) => Lookup::Outside,
-                    _ => Lookup::Absent,
-                };
+                let leads_out = [Errno::EXDEV as i32, Errno::ELOOP as i32];
+                let outside = error.raw_os_error().is_some_and(|n| leads_out.contains(&n));
+                return if outside { Lookup::Outside } else { Lookup::Absent };
             }
         };
         self.describe(&fd).map_or(Lookup::Outside, Lookup::Found)
@@ -120,7 +126,7 @@ impl Workspace {
         Some(Found {
             path,
             inode: Inode { dev: stat.st_dev, ino: stat.st_ino },
-            is_folder: stat.st_mode & libc::S_IFMT == libc::S_IFDIR,
+            is_folder: is_folder(&stat),
             links: stat.st_nlink,
         })
     }
@@ -130,6 +136,10 @@ impl AsFd for Workspace {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.folder.as_fd()
     }
+}
+
+fn is_folder(stat: &FileStat) -> bool {
+    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR
 }
 
 /// Makes a C string of a path below something; the empty path is the place itself.

@@ -9,6 +9,7 @@ use super::{Limits, Network, NetworkMode, Profile, lint};
 use crate::source::{Faults, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Most ancestors of a profile.
 const ANCESTORS_MAX: usize = 8;
@@ -34,8 +35,14 @@ pub enum Origin {
 }
 
 /// All profiles, by name, each with everything inherited merged in.
+///
+/// Shipped profiles are read when they are asked for: a test has shown that all are sound, and a
+/// single call needs one. An operator's files are all read at once, since all must be sound.
 #[derive(Debug)]
-pub struct Profiles(BTreeMap<String, (Profile, Origin)>);
+pub struct Profiles(BTreeMap<String, Slot>);
+
+/// A profile that was read, or a shipped one that is read when it is needed.
+type Slot = OnceLock<Option<(Profile, Origin)>>;
 
 impl Profiles {
     /// Loads the profiles that are compiled in.
@@ -43,7 +50,8 @@ impl Profiles {
     /// # Errors
     /// All faults; a test shows that there is none.
     pub fn shipped() -> Result<Self, Faults> {
-        Self::load(Vec::new())
+        let stem = |(name, _): &(&str, &str)| name.trim_end_matches(".toml").to_owned();
+        Ok(Self(SHIPPED.iter().map(|file| (stem(file), Slot::new())).collect()))
     }
 
     /// Loads the shipped profiles and the operator's; one of the operator's replaces the shipped
@@ -54,26 +62,19 @@ impl Profiles {
     pub fn load(operator: Vec<Source>) -> Result<Self, Faults> {
         let mut faults = Faults::default();
         let files = choose(operator, &mut faults);
-        let known: BTreeSet<String> = files.keys().cloned().collect();
-        let mut drafts = BTreeMap::new();
-        for (stem, (source, origin)) in files {
-            match source.read(|top| parse::draft(top, &stem, &known)) {
-                Ok((draft, source)) => {
-                    drafts.insert(stem, Read { draft, source, origin });
-                }
-                Err(found) => faults.merge(found),
-            }
-        }
-        let profiles = merge_all(&drafts);
-        for read in drafts.values() {
-            faults.merge(read.source.checked().err().unwrap_or_default());
-        }
-        if faults.is_empty() { Ok(profiles) } else { Err(faults) }
+        let loaded = read_all(files, faults)?;
+        let slot = |(name, found)| (name, Slot::from(Some(found)));
+        Ok(Self(loaded.into_iter().map(slot).collect()))
     }
 
     /// Returns the profile of this name.
     pub fn get(&self, name: &str) -> Option<&Profile> {
-        self.0.get(name).map(|(profile, _)| profile)
+        self.0.get_key_value(name).and_then(found).map(|(profile, _)| profile)
+    }
+
+    /// Returns whether there is a profile of this name, without reading it.
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     /// Returns all names, in order.
@@ -83,8 +84,53 @@ impl Profiles {
 
     /// Returns all profiles in the order of their names, each with its origin.
     pub fn iter(&self) -> impl Iterator<Item = (&Profile, &Origin)> {
-        self.0.values().map(|(profile, origin)| (profile, origin))
+        self.0.iter().filter_map(found).map(|(profile, origin)| (profile, origin))
     }
+}
+
+/// Returns what stands in a slot, reading a shipped profile and its ancestors first.
+fn found<'p>((name, slot): (&String, &'p Slot)) -> Option<&'p (Profile, Origin)> {
+    slot.get_or_init(|| read_shipped(name)).as_ref()
+}
+
+fn read_shipped(name: &str) -> Option<(Profile, Origin)> {
+    let mut wanted = vec![name.to_owned()];
+    let mut files = BTreeMap::new();
+    while let Some(stem) = wanted.pop() {
+        let text = SHIPPED.iter().find(|(file, _)| file.strip_suffix(".toml") == Some(&stem))?.1;
+        let parent = |line: &str| {
+            let value = line.strip_prefix("inherits")?.trim_start().strip_prefix('=')?;
+            Some(value.trim().trim_matches('"').to_owned())
+        };
+        wanted.extend(text.lines().find_map(parent));
+        let source = Source::new(format!("{stem}.toml"), text);
+        files.insert(stem, (source, Origin::Shipped));
+    }
+    read_all(files, Faults::default()).ok()?.remove(name)
+}
+
+type Files = BTreeMap<String, (Source, Origin)>;
+
+/// Reads and merges files, which must hold every parent they name.
+fn read_all(
+    files: Files,
+    mut faults: Faults,
+) -> Result<BTreeMap<String, (Profile, Origin)>, Faults> {
+    let known: BTreeSet<String> = files.keys().cloned().collect();
+    let mut drafts = BTreeMap::new();
+    for (stem, (source, origin)) in files {
+        match source.read(|top| parse::draft(top, &stem, &known)) {
+            Ok((draft, source)) => {
+                drafts.insert(stem, Read { draft, source, origin });
+            }
+            Err(found) => faults.merge(found),
+        }
+    }
+    let profiles = merge_all(&drafts);
+    for read in drafts.values() {
+        faults.merge(read.source.checked().err().unwrap_or_default());
+    }
+    if faults.is_empty() { Ok(profiles) } else { Err(faults) }
 }
 
 /// A file that has been read without a fault.
@@ -95,7 +141,7 @@ struct Read {
 }
 
 /// Returns the files that count, by the name that each must give its profile.
-fn choose(operator: Vec<Source>, faults: &mut Faults) -> BTreeMap<String, (Source, Origin)> {
+fn choose(operator: Vec<Source>, faults: &mut Faults) -> Files {
     let mut chosen = BTreeMap::new();
     for source in operator {
         let path = source.name().to_path_buf();
@@ -125,7 +171,7 @@ fn stem(path: &Path) -> Option<String> {
 }
 
 /// Merges every profile whose ancestors are all sound, and records what is wrong with the rest.
-fn merge_all(drafts: &BTreeMap<String, Read>) -> Profiles {
+fn merge_all(drafts: &BTreeMap<String, Read>) -> BTreeMap<String, (Profile, Origin)> {
     let mut order: Vec<(usize, &str, &Read)> = Vec::new();
     for (stem, read) in drafts {
         if let Some(ancestors) = count_ancestors(drafts, stem, read) {
@@ -146,7 +192,7 @@ fn merge_all(drafts: &BTreeMap<String, Read>) -> Profiles {
         lint::check(&profile, draft, source);
         done.insert(stem.to_owned(), (profile, origin.clone()));
     }
-    Profiles(done)
+    done
 }
 
 /// Returns how many ancestors a profile has, or nothing where that is a fault of its own or of

@@ -6,7 +6,7 @@
 use super::path::{PathSpec, Root, stray_brace};
 use super::{Entry, Limits, Make, MakeSet, Nested, Network, NetworkMode, SyscallSet, Write};
 use crate::record::{Rung, is_unsafe_to_show};
-use crate::source::{At, Source, Table};
+use crate::source::{At, Source, Table, check_variable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -314,17 +314,9 @@ fn environment(top: &Table<'_>) -> BTreeMap<String, String> {
 
 /// Checks one variable.
 fn variable(source: &Source, name: &At<String>, value: &At<String>) {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if !name.value.bytes().all(plain)
-        || name.value.starts_with(|ch: char| ch.is_ascii_digit())
-        || name.value.is_empty()
-    {
-        let hint = "letters, digits and _, not a digit first";
-        source.fault_hint(&name.span, "this is no name of a variable", hint);
-    }
-    if name.value.starts_with("LD_") || name.value == "GLIBC_TUNABLES" {
-        let title = format!("`{}` changes how every program is loaded", name.value);
-        source.fault_hint(&name.span, title, "no profile can set it");
+    if let Err(fault) = check_variable(&name.value) {
+        let hint = "letters, digits and _, not a digit first; no LD_*, no GLIBC_TUNABLES";
+        source.fault_hint(&name.span, fault, hint);
     }
     if let Some(stray) = stray_brace(&value.value) {
         let hint = "braces write only {workspace}, {tmp} and {home}";

@@ -528,3 +528,13 @@ fn the_class_is_the_widest_grant() {
     assert_eq!(class(&network("loopback")), Ok(Access::None));
     assert_eq!(class(&network("allowlist")), Ok(Access::Network));
 }
+
+#[test]
+fn every_shipped_profile_is_sound_and_reads_the_same_alone() {
+    let (all, lazy) =
+        (Profiles::load(Vec::new()).expect("sound"), Profiles::shipped().expect("sound"));
+    assert_eq!(all.names().collect::<Vec<_>>(), lazy.names().collect::<Vec<_>>());
+    for (profile, _) in all.iter() {
+        assert_eq!(lazy.get(&profile.name), Some(profile));
+    }
+}

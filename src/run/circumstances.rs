@@ -7,6 +7,7 @@ use crate::plan::Call;
 use crate::plan::workspace::{Lookup, Workspace, is_plain_relative};
 use crate::profile::Profile;
 use crate::record::{Code, Digest, Refusal, Text, Verdict};
+use crate::source::Faults;
 use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ impl Supervisor {
         request: &Request,
         opened: &'r Result<Workspace, Refusal>,
     ) -> Result<Decided<'r>, Refused> {
-        let rules = self.rules.as_ref().map_err(|faults| config_refusal(&faults.to_string()))?;
+        let rules = self.rules.as_ref().map_err(config_refusal)?;
         let timeout_ms = request.timeout.as_deref().map(parse_timeout).transpose()?;
         let matched = rules.catalog.decide(&request.argv)?;
         let template = matched.template;
@@ -105,10 +106,12 @@ fn changed(name: &str, found: Digest) -> Refusal {
     )
 }
 
-/// The faults are shown whole to whoever is at the terminal, and counted in the record.
-pub(super) fn config_refusal(faults: &str) -> Refusal {
+/// The record names the first fault; whoever must mend them sees all.
+fn config_refusal(faults: &Faults) -> Refusal {
     let next = "correct the places shown; the compiled-in rules do not step in for broken ones";
-    Refusal::new(Code::Config, "the configuration", format!("it has faults:\n{faults}\n"), next)
+    let reason = format!("it has {} faults, the first: {}", faults.len(), faults.first_line());
+    let detail = Some(faults.to_string());
+    Refusal { detail, ..Refusal::new(Code::Config, "the configuration", reason, next) }
 }
 
 fn nobody_to_ask(template: &str, argv: &[OsString]) -> Refusal {

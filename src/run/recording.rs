@@ -31,6 +31,13 @@ pub(super) enum Ending {
         /// Where the intent stands.
         place: Place,
     },
+    /// The caller cancelled before the gate opened; nothing was executed.
+    Cancelled {
+        /// The signal.
+        signal: i32,
+        /// Where the intent stands.
+        place: Place,
+    },
     /// The tree is gone.
     Ran {
         /// How it ended.
@@ -83,8 +90,8 @@ impl Recorder {
             workspace: Word::one(request.workspace.as_path()),
             template: template.clone(),
             code: refusal.code,
-            reason: Text::from(refusal.reason.as_str()).shown(),
-            next: Text::from(refusal.next.as_str()).shown(),
+            reason: Text::clipped(&refusal.reason),
+            next: Text::clipped(&refusal.next),
             counted: refusal.counted,
         };
         match self.trail.append_durable(&self.session, &self.call, vec![body]) {
@@ -200,6 +207,12 @@ fn summarize(ending: Ending) -> (Summary, Option<Ended>, Place) {
     };
     match ending {
         Ending::NeverRan { fault, place } => (nothing(fault.to_string()), None, place),
+        Ending::Cancelled { signal, place } => {
+            let (outcome, signal) = (Outcome::Cancelled, Some(signal));
+            let (exit_code, error, usage) = (None, None, Usage::default());
+            let summary = Summary { outcome, exit_code, signal, error, duration_ms: 0, usage };
+            (summary, None, place)
+        }
         Ending::Lost { error, place } => {
             (nothing(format!("the command could not be watched: {error}")), None, place)
         }
@@ -245,6 +258,7 @@ pub(super) fn intent(
         tool,
         template: plan.template.clone(),
         argv: Word::list(&plan.argv),
+        argv_count: plan.argv.len() as u64,
         argv_sha256: argv_digest(&plan.argv),
         program: plan.program.clone(),
         interpreter: plan.interpreter.clone(),

@@ -7,13 +7,14 @@ use crate::plan::workspace::Workspace;
 use crate::record::Digest;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::spawn::{Launch, Spawner};
-use crate::sys::step::{Failure, MESSAGE_BYTES, Message, Part, Program};
+use crate::sys::step::{Failure, Lists, MESSAGE_BYTES, Message, Part, Program};
 use crate::sys::{self, fd};
 use crate::trail::Receipt;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 
 /// The tree's init, built by `build.rs`.
@@ -28,6 +29,8 @@ pub enum Fault {
     Clone(io::Error),
     /// A step failed in the child; nothing was executed.
     Step {
+        /// The profile's line it served, such as `build.toml:14:9`.
+        place: Option<String>,
         /// What it was doing.
         doing: String,
         /// The error.
@@ -44,10 +47,16 @@ impl fmt::Display for Fault {
         match self {
             Self::Prepare(error) => write!(out, "the sandbox could not be prepared: {error}"),
             Self::Clone(error) => write!(out, "the child could not be made: {error}"),
-            Self::Step { doing, error } if error.raw_os_error() == Some(libc::EIDRM) => {
-                write!(out, "the child could not {doing}: another file is there now")
+            Self::Step { place, doing, error } => {
+                if let Some(place) = place {
+                    write!(out, "{place}: ")?;
+                }
+                write!(out, "the child could not {doing}: ")?;
+                match error.raw_os_error() {
+                    Some(sys::step::ANOTHER_FILE) => out.write_str("another file is there now"),
+                    _ => write!(out, "{error}"),
+                }
             }
-            Self::Step { doing, error } => write!(out, "the child could not {doing}: {error}"),
             Self::Silent => out.write_str("the child ended before every layer was in place"),
             Self::Receipt => out.write_str("the record is of another plan than the child's"),
         }
@@ -83,8 +92,9 @@ pub struct Gated {
     call: String,
     plan: Digest,
     report: AsyncFd<OwnedFd>,
-    /// What each step does, for messages.
-    steps: [Vec<String>; 3],
+    /// The steps and the profile's lines they serve, to say which one failed.
+    steps: Arc<Lists>,
+    places: Vec<Option<Arc<str>>>,
     /// Taken when the gate opens.
     held: Option<Held>,
 }
@@ -115,7 +125,7 @@ impl Drop for Gated {
 /// Kills and reaps a tree's init, and the kernel with it the whole tree.
 fn end(pidfd: &OwnedFd) {
     // Both fail only where the process is gone already, which is what is wanted.
-    let killed = sys::signal::send(pidfd, libc::SIGKILL);
+    let killed = sys::signal::kill(pidfd);
     let reaped = sys::wait::reap(pidfd);
     tracing::trace!(?killed, ?reaped, "ended a tree");
 }
@@ -149,7 +159,7 @@ impl Child {
     /// Kills the whole tree.
     pub fn kill(&self) {
         let group = self.cgroup.as_ref().map(Cgroup::kill);
-        let init = sys::signal::send(&self.pidfd, libc::SIGKILL);
+        let init = sys::signal::kill(&self.pidfd);
         tracing::debug!(?group, ?init, "killed the tree");
     }
 
@@ -206,17 +216,15 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         let userns = userns.map(fd::high).transpose()?;
         let number = userns.as_ref().map(AsRawFd::as_raw_fd);
         let mut compiled = compile(plan, workspace, number, &ends, layers)?;
-        let steps = texts(&compiled);
         let Ends { stdin, stdout, stderr, gate: gate_read, status, life, init, .. } = ends;
         compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
         compiled.keep.extend(userns);
-        let Compiled { outer, inner, last, keep } = compiled;
+        let Compiled { steps, places, keep } = compiled;
+        let steps = Arc::new(steps);
         let program = Program {
             namespaces: namespace_flags(mode),
             cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?,
-            outer,
-            inner,
-            last,
+            steps: Arc::clone(&steps),
             report,
             keep,
         };
@@ -225,6 +233,7 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
             plan: plan.digest(),
             report: fd::watched(report_read)?,
             steps,
+            places,
             held: Some(Held { launch: spawner.launch(program), gate, pipes, cgroup }),
         })
     };
@@ -269,14 +278,15 @@ impl Gated {
     }
 
     fn step(&self, failure: Failure) -> Fault {
-        let list = match failure.part {
-            Part::Outer => &self.steps[0],
-            Part::Inner => &self.steps[1],
-            Part::Last => &self.steps[2],
+        let index = usize::from(failure.step);
+        let place = match failure.part {
+            Part::Outer => self.places.get(index).cloned().flatten(),
+            Part::Inner | Part::Last => None,
         };
-        let doing = list.get(usize::from(failure.step)).cloned();
+        let doing = self.steps.part(failure.part).get(index).map(describe);
         let doing = doing.unwrap_or_else(|| "make the command's process".to_owned());
-        Fault::Step { doing, error: io::Error::from_raw_os_error(failure.errno) }
+        let error = io::Error::from_raw_os_error(failure.errno);
+        Fault::Step { place: place.map(|place| place.to_string()), doing, error }
     }
 
     fn silent(&self) -> Fault {
@@ -302,11 +312,6 @@ impl Gated {
             }
         }
     }
-}
-
-fn texts(compiled: &Compiled) -> [Vec<String>; 3] {
-    let text = |steps: &[crate::sys::step::Step]| steps.iter().map(describe).collect();
-    [text(&compiled.outer), text(&compiled.inner), text(&compiled.last)]
 }
 
 /// Makes every pipe of a run: the child's ends, the supervisor's, and the gate.

@@ -7,6 +7,7 @@
 
 mod compile;
 mod launch;
+mod view;
 
 pub use compile::Layers;
 pub use launch::{Child, Fault, Gated, Means, Pipes, prepare};

@@ -35,7 +35,10 @@ impl Cgroup {
             }
             result => result?,
         }
-        Ok(Self { path })
+        let group = Self { path };
+        // Without this file (before Linux 5.14) the group could not do what it is made for.
+        fs::symlink_metadata(group.path.join("cgroup.kill"))?;
+        Ok(group)
     }
 
     /// Opens the group's folder, for `CLONE_INTO_CGROUP`.

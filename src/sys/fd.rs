@@ -76,14 +76,20 @@ pub fn executable(name: &CStr, content: &[u8]) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// As `open(2)`, `write(2)` and `rename(2)`.
+#[expect(clippy::disallowed_methods, reason = "what other code is told to use")]
 pub fn replace(path: &std::path::Path, content: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     let mut options = File::options();
     options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    options.open(&name)?.write_all(content)?;
-    std::fs::rename(&name, path)
+    let written = options.open(&name).and_then(|mut file| file.write_all(content));
+    let replaced = written.and_then(|()| std::fs::rename(&name, path));
+    if replaced.is_err() {
+        // What could not be put in place is of no use.
+        std::fs::remove_file(&name).ok();
+    }
+    replaced
 }
 
 /// Makes a memory file; `newer` are flags of Linux 6.3, left out where the kernel is older.

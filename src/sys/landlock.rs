@@ -8,6 +8,7 @@ use landlock::{
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
 /// `landlock_add_rule`: the rule is about a file hierarchy.
 pub const RULE_PATH_BENEATH: usize = 1;
@@ -127,8 +128,13 @@ fn status() -> ABI {
     ABI::from(i32::from(abi()))
 }
 
-/// Returns the ABI version of this kernel, 0 where there is no Landlock.
+/// Returns the ABI version of this kernel, 0 where there is no Landlock. Asked once.
 pub fn abi() -> u8 {
+    static ABI: OnceLock<u8> = OnceLock::new();
+    *ABI.get_or_init(ask_abi)
+}
+
+fn ask_abi() -> u8 {
     const CREATE_RULESET_VERSION: u32 = 1;
     // SAFETY: with this flag the call takes a null pointer and size 0, and returns a number.
     let version = unsafe {

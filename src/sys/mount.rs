@@ -110,7 +110,8 @@ fn open_how(dir: impl AsFd, path: &CStr, how: &OpenHow) -> io::Result<OwnedFd> {
 /// # Errors
 /// The error of `open_tree(2)` or `mount_setattr(2)`; `EINVAL` where the file system cannot.
 pub fn try_idmap(path: &CStr, userns: impl AsFd) -> io::Result<()> {
-    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as u32;
+    // Mounts below it come along in a run, so they are tried too.
+    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as u32 | libc::AT_RECURSIVE as u32;
     // SAFETY: `path` is a C string that outlives the call.
     let fd = unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) };
     let tree = owned(fd)?;
@@ -122,7 +123,7 @@ pub fn try_idmap(path: &CStr, userns: impl AsFd) -> io::Result<()> {
             libc::SYS_mount_setattr,
             tree.as_raw_fd(),
             c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
             &raw const attr,
             size_of_val(&attr),
         )

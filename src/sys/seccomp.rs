@@ -14,6 +14,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Arc, OnceLock};
 
 /// A named group of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -215,28 +216,77 @@ fn answers(sets: &[Set]) -> Vec<(u32, u32)> {
     changes
 }
 
-/// Emits a binary search for the answer; the number is in the accumulator.
+/// Where a jump of the search goes.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    /// The instruction at this index.
+    At(usize),
+    /// The instruction that returns this answer.
+    Return(u32),
+}
+
+/// Emits a binary search for the answer; the number is in the accumulator. Each answer is
+/// returned in one place, at the end, so that a range of numbers costs one instruction.
 fn search(program: &mut Vec<libc::sock_filter>, answers: &[(u32, u32)]) -> io::Result<()> {
+    let mut jumps = Vec::new();
+    let start = branch(program, answers, &mut jumps);
+    let mut returns: BTreeMap<u32, usize> = BTreeMap::new();
+    let targets = jumps.iter().flat_map(|(_, targets)| *targets).chain([start]);
+    for target in targets {
+        let Target::Return(answer) = target else { continue };
+        returns.entry(answer).or_insert_with(|| {
+            program.push(statement(RETURN, answer));
+            program.len() - 1
+        });
+    }
+    for (at, [below, from]) in jumps {
+        let distance = |target| {
+            let to = match target {
+                Target::At(to) => to,
+                Target::Return(answer) => returns[&answer],
+            };
+            u8::try_from(to - at - 1).map_err(|_| io::Error::other("the list is too long"))
+        };
+        (program[at].jf, program[at].jt) = (distance(below)?, distance(from)?);
+    }
+    Ok(())
+}
+
+/// Emits the jumps of a search and notes where each goes: below its number, and from it on.
+fn branch(
+    program: &mut Vec<libc::sock_filter>,
+    answers: &[(u32, u32)],
+    jumps: &mut Vec<(usize, [Target; 2])>,
+) -> Target {
     if let [(_, answer)] = answers {
-        program.push(statement(RETURN, *answer));
-        return Ok(());
+        return Target::Return(*answer);
     }
     let (low, high) = answers.split_at(answers.len() / 2);
-    let branch = program.len();
+    let at = program.len();
     let first = high.first().map_or(0, |(number, _)| *number);
     program.push(jump(JUMP_AT_LEAST, first, 0, 0));
-    search(program, low)?;
-    let distance = u8::try_from(program.len() - branch - 1);
-    program[branch].jt = distance.map_err(|_| io::Error::other("the list is too long"))?;
-    search(program, high)
+    let below = branch(program, low, jumps);
+    let from = branch(program, high, jumps);
+    jumps.push((at, [below, from]));
+    Target::At(at)
 }
 
 /// Compiles what is refused by its arguments: set-id modes, terminal injection, personalities
-/// (`EPERM`), and sockets by family, type and protocol (`EAFNOSUPPORT`).
+/// (`EPERM`), and sockets by family, type and protocol (`EAFNOSUPPORT`). Each is compiled once.
 ///
 /// # Errors
 /// Only if `seccompiler` refuses the rules, which a test rules out.
-pub fn argument_filters(sockets: Sockets) -> io::Result<[Vec<libc::sock_filter>; 2]> {
+pub fn argument_filters(sockets: Sockets) -> io::Result<[Arc<[libc::sock_filter]>; 2]> {
+    static MADE: [OnceLock<[Arc<[libc::sock_filter]>; 2]>; 3] = [const { OnceLock::new() }; 3];
+    let made = &MADE[sockets as usize];
+    if let Some(filters) = made.get() {
+        return Ok(filters.clone());
+    }
+    let filters = make_argument_filters(sockets)?.map(Arc::from);
+    Ok(made.get_or_init(|| filters).clone())
+}
+
+fn make_argument_filters(sockets: Sockets) -> io::Result<[Vec<libc::sock_filter>; 2]> {
     let set_id = compile(set_id_rules()?, libc::EPERM)?;
     let families = compile(socket_rules(sockets)?, libc::EAFNOSUPPORT)?;
     Ok([set_id, families])
@@ -345,3 +395,6 @@ pub fn is_available() -> bool {
     };
     result == 0
 }
+
+#[cfg(test)]
+mod tests;

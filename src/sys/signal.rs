@@ -16,6 +16,14 @@ pub fn send(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Kills the process that a pidfd names; for a tree's init the whole tree goes with it.
+///
+/// # Errors
+/// As [`send`].
+pub fn kill(pidfd: impl AsFd) -> io::Result<()> {
+    send(pidfd, libc::SIGKILL)
+}
+
 /// Ignores the signals that would end the supervisor in the middle of a write: a reader that
 /// went away, and a file that may not grow. The write then fails and says so.
 ///

@@ -7,6 +7,7 @@
 //! never by a thread of the asynchronous runtime.
 
 use super::child;
+use super::seccomp::{self, Sockets};
 use super::step::Program;
 use nix::sched::CloneFlags;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
@@ -166,6 +167,10 @@ impl Spawner {
         let (jobs, queue) = mpsc::sync_channel::<Job>(JOBS_MAX);
         std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             let ready = prepare_thread(drop_bounding);
+            // Compiled while the main thread reads its rules; a failure shows where it is used.
+            for sockets in [Sockets::Internet, Sockets::None, Sockets::Local] {
+                drop(seccomp::argument_filters(sockets));
+            }
             while let Ok(job) = queue.recv() {
                 let made = match &ready {
                     Ok(()) => make(&job.program, &job.pidfd),
@@ -224,11 +229,21 @@ fn prepare_thread(drop_bounding: bool) -> io::Result<()> {
     nix::sched::unshare(CloneFlags::CLONE_FS)?;
     if drop_bounding {
         caps::clear(None, caps::CapSet::Ambient).map_err(io::Error::other)?;
-        for capability in caps::all() {
-            let known = caps::has_cap(None, caps::CapSet::Bounding, capability);
-            if known.unwrap_or(false) {
-                caps::drop(None, caps::CapSet::Bounding, capability).map_err(io::Error::other)?;
-            }
+        drop_bounding_set()?;
+    }
+    Ok(())
+}
+
+/// Drops every capability that this kernel knows from the bounding set, also those that are
+/// newer than any list.
+fn drop_bounding_set() -> io::Result<()> {
+    for capability in 0..64 {
+        // SAFETY: the call takes numbers only.
+        let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        if dropped != 0 {
+            let error = io::Error::last_os_error();
+            let past_the_last = error.raw_os_error() == Some(libc::EINVAL) && capability > 0;
+            return if past_the_last { Ok(()) } else { Err(error) };
         }
     }
     Ok(())
@@ -290,7 +305,7 @@ pub(super) fn with_user_namespace<T>(use_it: impl FnOnce(i32) -> io::Result<T>) 
     // SAFETY: the kernel stored a descriptor of this child, owned by nobody else.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd.into_inner()) };
     let result = use_it(pid);
-    super::signal::send(&pidfd, libc::SIGKILL)?;
+    super::signal::kill(&pidfd)?;
     super::wait::reap(&pidfd)?;
     result
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::CString;
 use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
 
 /// How many descriptors a program can name.
 pub const SLOTS: usize = 192;
@@ -241,7 +242,7 @@ pub enum Step {
     /// Installs a seccomp filter.
     Filter {
         /// The filter.
-        program: Vec<libc::sock_filter>,
+        program: Arc<[libc::sock_filter]>,
     },
     /// Reports that every layer is in place.
     Report,
@@ -313,6 +314,28 @@ impl Image {
     }
 }
 
+/// The steps between clone and exec, in three lists.
+#[derive(Debug)]
+pub struct Lists {
+    /// The outer child's steps before it clones the inner one: the view, then the drop.
+    pub outer: Vec<Step>,
+    /// The inner child's steps: it becomes the program.
+    pub inner: Vec<Step>,
+    /// The outer child's steps after that: it becomes the tree's init.
+    pub last: Vec<Step>,
+}
+
+impl Lists {
+    /// Returns one of the lists.
+    pub fn part(&self, part: Part) -> &[Step] {
+        match part {
+            Part::Outer => &self.outer,
+            Part::Inner => &self.inner,
+            Part::Last => &self.last,
+        }
+    }
+}
+
 /// Everything a launch does between clone and exec.
 #[derive(Debug)]
 pub struct Program {
@@ -320,12 +343,8 @@ pub struct Program {
     pub namespaces: i32,
     /// Folder of the cgroup the tree is born in.
     pub cgroup: Option<OwnedFd>,
-    /// The outer child's steps before it clones the inner one: the view, then the drop.
-    pub outer: Vec<Step>,
-    /// The inner child's steps: it becomes the program.
-    pub inner: Vec<Step>,
-    /// The outer child's steps after that: it becomes the tree's init.
-    pub last: Vec<Step>,
+    /// The steps; whoever waits for the child keeps them too, to say which one failed.
+    pub steps: Arc<Lists>,
     /// The report pipe's write end.
     pub report: OwnedFd,
     /// Descriptors that steps name by number; kept open until the child is made.
@@ -335,13 +354,16 @@ pub struct Program {
 /// Which list a step stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// [`Program::outer`].
+    /// [`Lists::outer`].
     Outer,
-    /// [`Program::inner`].
+    /// [`Lists::inner`].
     Inner,
-    /// [`Program::last`].
+    /// [`Lists::last`].
     Last,
 }
+
+/// Stands for a pinned file that is another one now; no system call here gives this number.
+pub const ANOTHER_FILE: i32 = libc::EIDRM;
 
 /// A step that failed in the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -350,7 +372,7 @@ pub struct Failure {
     pub part: Part,
     /// Index in the list.
     pub step: u16,
-    /// The error number; `EIDRM` stands for a pinned file that is another one now.
+    /// The error number; [`ANOTHER_FILE`] stands for a pinned file that is another one now.
     pub errno: i32,
 }
 

@@ -39,6 +39,7 @@ fn intent(argv: &[&str]) -> Box<Intent> {
         tool: "run_command",
         template: "git-status".to_owned(),
         argv: argv.iter().map(|arg| Word::one(*arg)).collect(),
+        argv_count: argv.len() as u64,
         argv_sha256: sha256,
         program,
         interpreter: None,

@@ -50,14 +50,23 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
         ("readlink", [path]) => fs::read_link(path).map(|to| to.display().to_string()),
         ("exists", [path]) => fs::symlink_metadata(path).and_then(|_| ok()),
         ("fds", []) => fds(),
+        ("fd-kinds", []) => fd_kinds(),
+        ("fill", [folder, most]) => fill(folder, most),
+        ("inodes", [folder, most]) => inodes(folder, most),
+        ("open-many", [most]) => open_many(most),
+        ("grow", [path, at]) => {
+            unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+            grow(path, at)
+        }
+        ("grow-or-die", [path, at]) => grow(path, at),
         _ => return None,
     })
 }
 
 fn read(path: &str) -> Act {
     let mut byte = [0];
-    fs::File::open(path)?.read(&mut byte)?;
-    ok()
+    // An empty file can be read as well as any.
+    fs::File::open(path)?.read(&mut byte).and_then(|_| ok())
 }
 
 fn list(path: &str) -> Act {
@@ -177,4 +186,77 @@ fn fds() -> Act {
         }
     }
     Ok(format!("[{}]", open.join(" ")))
+}
+
+/// Says what descriptors 0, 1 and 2 are.
+fn fd_kinds() -> Act {
+    let links: Result<Vec<_>, _> =
+        (0..3).map(|fd| fs::read_link(format!("/proc/self/fd/{fd}"))).collect();
+    let kind = |link: &std::path::PathBuf| {
+        let link = link.to_string_lossy();
+        link.split_once(':').map_or(link.as_ref(), |(kind, _)| kind).to_owned()
+    };
+    Ok(links?.iter().map(kind).collect::<Vec<_>>().join(" "))
+}
+
+/// Fills a folder with files of 8 MiB; prints how many bytes fitted and why there were no more.
+fn fill(folder: &str, most: &str) -> Act {
+    let chunk = vec![b'x'; 1 << 20];
+    let mut total = 0_u64;
+    let mut why = "ok".to_owned();
+    let most = number(most);
+    'files: for index in 0_u64.. {
+        let mut file = fs::File::create(format!("{folder}/fill-{index}"))?;
+        for _ in 0..8 {
+            if total >= most {
+                break 'files;
+            }
+            match file.write(&chunk) {
+                Ok(count) => total += count as u64,
+                Err(error) => {
+                    why = crate::errno_name(&error);
+                    break 'files;
+                }
+            }
+        }
+    }
+    Ok(format!("{total} {why}"))
+}
+
+/// Makes empty files; prints how many and why there were no more.
+fn inodes(folder: &str, most: &str) -> Act {
+    for index in 0..number(most) {
+        if let Err(error) = fs::File::create(format!("{folder}/inode-{index}")) {
+            return Ok(format!("{index} {}", crate::errno_name(&error)));
+        }
+    }
+    Ok(format!("{} ok", number(most)))
+}
+
+/// Opens descriptors; prints the highest number and why there were no more.
+fn open_many(most: &str) -> Act {
+    let mut held = Vec::new();
+    let mut highest = 2;
+    let mut why = "ok".to_owned();
+    while (held.len() as u64) < number(most) {
+        match fs::File::open("/dev/null") {
+            Ok(file) => {
+                highest = std::os::fd::AsRawFd::as_raw_fd(&file);
+                held.push(file);
+            }
+            Err(error) => {
+                why = crate::errno_name(&error);
+                break;
+            }
+        }
+    }
+    Ok(format!("{highest} {why}"))
+}
+
+/// Writes one byte at a place beyond the end of a file.
+fn grow(path: &str, at: &str) -> Act {
+    use std::os::unix::fs::FileExt;
+    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    file.write_all_at(b"x", number(at))?;
+    ok()
 }

@@ -7,6 +7,7 @@
 #![allow(unsafe_code, missing_docs, reason = "a program for tests; raw calls are its purpose")]
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 #![allow(unreachable_pub)]
+#![allow(clippy::disallowed_methods, clippy::collapsible_if)]
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -81,7 +82,7 @@ pub(crate) fn c(text: &str) -> std::ffi::CString {
     std::ffi::CString::new(text).expect("no NUL")
 }
 
-fn errno_name(error: &io::Error) -> String {
+pub(crate) fn errno_name(error: &io::Error) -> String {
     let Some(number) = error.raw_os_error() else { return format!("{error}") };
     format!("{:?}", nix::errno::Errno::from_raw(number))
 }

@@ -9,6 +9,12 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
     Some(match (act, args) {
         ("ids", []) => ids(),
         ("status", [key]) => status(key),
+        ("thread-status", [key]) => {
+            let key = (*key).to_owned();
+            std::thread::spawn(move || status_of("/proc/thread-self/status", &key))
+                .join()
+                .expect("a thread ends")
+        }
         ("env", []) => env(),
         ("pids", []) => pids(),
         ("kill", [pid, signal]) => {
@@ -24,11 +30,27 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
         ("die", [signal]) => die(signal),
         ("tree", [tag]) => tree(tag),
         ("daemon", [tag]) => daemon(tag),
-        ("hold", [which]) => hold(which),
-        ("deaf", []) => deaf(),
-        ("closed", []) => closed(),
+        ("hold", [which, ..]) => hold(which),
+        ("deaf", [..]) => deaf(),
+        ("closed", [..]) => closed(),
         ("orphans", [count]) => orphans(count),
         ("flood", [count]) => flood(count),
+        ("forks", [most]) => forks(most),
+        ("spin", [..]) => loop {
+            std::hint::spin_loop();
+        },
+        ("up", [tag]) => up(tag),
+        ("stop-and-up", [tag]) => {
+            unsafe { libc::kill(0, libc::SIGSTOP) };
+            up(tag)
+        }
+        ("lines", [count, ms]) => lines(count, ms),
+        ("stdin", []) => stdin(),
+        ("stdin-rights", []) => Ok(stdin_rights()),
+        ("both", []) => {
+            eprintln!("to standard error");
+            Ok("to standard output".to_owned())
+        }
         ("thread-and-fork", []) => thread_and_fork(),
         _ => return None,
     })
@@ -51,20 +73,20 @@ fn ids() -> Act {
     ];
     let mut out = Vec::new();
     for line in text.lines() {
-        if let Some((key, value)) = line.split_once(':') {
-            if keys.contains(&key) {
-                out.push(format!(
-                    "{key}={}",
-                    value.split_whitespace().collect::<Vec<_>>().join(",")
-                ));
-            }
+        let Some((key, value)) = line.split_once(':') else { continue };
+        if keys.contains(&key) {
+            out.push(format!("{key}={}", value.split_whitespace().collect::<Vec<_>>().join(",")));
         }
     }
     Ok(out.join(" "))
 }
 
 fn status(key: &str) -> Act {
-    let text = fs::read_to_string("/proc/self/status")?;
+    status_of("/proc/self/status", key)
+}
+
+fn status_of(file: &str, key: &str) -> Act {
+    let text = fs::read_to_string(file)?;
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     Ok(line.unwrap_or_default().trim().to_owned())
 }
@@ -108,7 +130,10 @@ fn memfd_exec() -> Act {
 }
 
 fn die(signal: &str) -> Act {
-    unsafe { libc::raise(number(signal) as i32) };
+    let signal = number(signal) as i32;
+    // Rust ignores some signals and catches others.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    unsafe { libc::raise(signal) };
     ok()
 }
 
@@ -233,4 +258,68 @@ fn thread_and_fork() -> Act {
     let mut status = 0;
     let reaped = unsafe { libc::waitpid(pid, &raw mut status, 0) };
     result(if reaped == pid && status == 0 { 0 } else { -1 })
+}
+
+/// Forks children that stay until a fork fails or there are `most`; prints how many there were
+/// and why there were no more.
+fn forks(most: &str) -> Act {
+    let mut made = Vec::new();
+    let mut why = "ok".to_owned();
+    while (made.len() as u64) < number(most) {
+        match fork(forever) {
+            Ok(pid) => made.push(pid),
+            Err(error) => {
+                why = crate::errno_name(&error);
+                break;
+            }
+        }
+    }
+    for pid in &made {
+        unsafe { libc::kill(*pid, libc::SIGKILL) };
+        unsafe { libc::waitpid(*pid, std::ptr::null_mut(), 0) };
+    }
+    Ok(format!("{} {why}", made.len()))
+}
+
+/// Prints `up` and stays.
+fn up(tag: &str) -> Act {
+    assert!(std::env::args().any(|arg| arg == tag), "the tag is in the command line");
+    println!("up");
+    io::stdout().flush()?;
+    forever();
+    ok()
+}
+
+/// Prints numbered lines with a pause after each.
+fn lines(count: &str, ms: &str) -> Act {
+    for line in 0..number(count) {
+        writeln!(io::stdout(), "line {line}")?;
+        io::stdout().flush()?;
+        std::thread::sleep(Duration::from_millis(number(ms)));
+    }
+    ok()
+}
+
+/// Prints how many bytes standard input has, and the first of them.
+fn stdin() -> Act {
+    use std::io::Read;
+    let mut content = Vec::new();
+    io::stdin().read_to_end(&mut content)?;
+    let start = &content[..content.len().min(16)];
+    Ok(format!("{} {}", content.len(), String::from_utf8_lossy(start).escape_debug()))
+}
+
+/// Prints what can be done with standard input but reading: write, execute, open anew.
+fn stdin_rights() -> String {
+    let told = |act: Act| act.unwrap_or_else(|error| crate::errno_name(&error));
+    let written = told(result(unsafe { libc::write(0, b"x".as_ptr().cast(), 1) } as i64));
+    let opened = fs::OpenOptions::new().append(true).open("/proc/self/fd/0");
+    let rewritten = told(opened.and_then(|mut file| file.write_all(b"x")).and_then(|()| ok()));
+    let argv = [c"x".as_ptr(), std::ptr::null()];
+    let empty = [std::ptr::null::<libc::c_char>()];
+    let executed = told(result(unsafe {
+        let (path, flags) = (c"".as_ptr(), libc::AT_EMPTY_PATH);
+        libc::syscall(libc::SYS_execveat, 0, path, argv.as_ptr(), empty.as_ptr(), flags)
+    }));
+    format!("{written} {rewritten} {executed}")
 }

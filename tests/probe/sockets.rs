@@ -1,6 +1,6 @@
 //! Acts on sockets.
 
-use crate::{Act, number, ok, result};
+use crate::{Act, errno_name, number, ok, result};
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
@@ -12,6 +12,8 @@ const WAIT: Duration = Duration::from_secs(2);
 pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
     Some(match (act, args) {
         ("socket", [family, kind, protocol]) => socket(family, kind, protocol),
+        ("sockets", triples) => Ok(sockets(triples)),
+        ("serve", [port, ms]) => serve(port, ms),
         ("socketpair", []) => UnixStream::pair().and_then(|_| ok()),
         ("connect-tcp", [address]) => tcp(address),
         ("connect-udp", [address]) => udp(address),
@@ -30,6 +32,24 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
 fn socket(family: &str, kind: &str, protocol: &str) -> Act {
     let [family, kind, protocol] = [family, kind, protocol].map(|n| number(n) as i32);
     result(unsafe { libc::socket(family, kind, protocol) }.into())
+}
+
+/// Makes a socket for each `FAMILY:TYPE:PROTOCOL` and prints what it gave.
+fn sockets(triples: &[&str]) -> String {
+    let tried = triples.iter().map(|triple| {
+        let parts: Vec<&str> = triple.split(':').collect();
+        let [family, kind, protocol] = parts[..] else { panic!("not a triple: {triple}") };
+        let made = socket(family, kind, protocol);
+        format!("{triple} {}", made.unwrap_or_else(|error| errno_name(&error)))
+    });
+    tried.collect::<Vec<_>>().join("\n")
+}
+
+/// Listens on a port of its loopback interface for a while.
+fn serve(port: &str, ms: &str) -> Act {
+    let _listener = std::net::TcpListener::bind(("127.0.0.1", number(port) as u16))?;
+    std::thread::sleep(Duration::from_millis(number(ms)));
+    ok()
 }
 
 fn address(text: &str) -> io::Result<SocketAddr> {
@@ -51,10 +71,9 @@ fn udp(text: &str) -> Act {
 fn loopback() -> Act {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let to = listener.local_addr()?;
-    let client = std::thread::spawn(move || TcpStream::connect_timeout(&to, WAIT).map(|_| ()));
-    listener.accept()?;
-    client.join().expect("the client ends")?;
-    ok()
+    // The connection is made before it is accepted, so that one that fails waits for nothing.
+    let _client = TcpStream::connect_timeout(&to, WAIT)?;
+    listener.accept().and_then(|_| ok())
 }
 
 fn resolve(name: &str) -> Act {

@@ -1,16 +1,34 @@
 //! The promises, one file each, tried through the real binary.
 #![allow(missing_docs, reason = "tests are named as sentences")]
+#![allow(clippy::disallowed_methods, reason = "tests start programs and make files")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
+#![allow(unsafe_code, reason = "terminals and filters of a test's own")]
+#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod aliases;
+mod config;
 mod filesystem;
+mod hygiene;
+mod input;
 mod layers;
+mod lifetime;
+mod limits;
+mod network;
 mod operands;
+mod order;
+mod output;
 mod ownership;
 mod paths;
+mod profiles;
+mod programs;
 mod protected;
+mod reply;
 mod set_id;
+mod surroundings;
+mod syscalls;
+mod trail;
 mod view;
+mod workspace;

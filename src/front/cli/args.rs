@@ -53,7 +53,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "REL")]
     pub(super) cwd: Option<PathBuf>,
     /// The session the call belongs to [default: one of its own]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = session_id)]
     pub(super) session: Option<String>,
     /// End the command after this time: N, Ns or Nm; at most the template's own
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -67,6 +67,15 @@ pub(super) struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(super) argv: Vec<OsString>,
+}
+
+/// A session's id stands in every record of it: 1 to 64 letters, digits, `-`, `_` and `.`.
+fn session_id(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
+        return Ok(text.to_owned());
+    }
+    Err("1 to 64 letters, digits, `-`, `_` and `.`".to_owned())
 }
 
 #[derive(Debug, Subcommand)]

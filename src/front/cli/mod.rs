@@ -20,10 +20,11 @@ use std::path::PathBuf;
 pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     let low = match Low::try_parse_from(words) {
         Ok(low) => low,
-        Err(error) => {
-            // Help and version are answers, everything else is wrong usage.
-            drop(error.print());
-            return if error.use_stderr() { FAULT } else { 0 };
+        // Help and version are answers, everything else is wrong usage.
+        Err(error) if error.use_stderr() => return say_fault(&error.to_string()),
+        Err(answer) => {
+            drop(answer.print());
+            return 0;
         }
     };
     log::start(low.verbose, low.log_format);
@@ -51,16 +52,17 @@ struct Surroundings {
 impl Surroundings {
     fn read(config: Option<PathBuf>) -> Self {
         let uid = nix::unistd::geteuid().as_raw();
-        let folder = |name: &str| {
-            let value = std::env::var_os(name).map(PathBuf::from);
-            value.filter(|path| path.is_absolute())
-        };
+        let value = |name: &str| variable(name).map(PathBuf::from);
+        // The base folder specification says to ignore a relative path in its variables.
+        let folder = |name: &str| value(name).filter(|path| path.is_absolute());
         let home = folder("HOME");
         let below = |variable: &str, default: &str| {
             folder(variable).or_else(|| home.as_ref().map(|home| home.join(default)))
         };
         let own = |path: PathBuf| path.join("pinfold");
-        let state = folder("PINFOLD_HOME").or_else(|| match uid {
+        let named = value("PINFOLD_HOME").filter(|path| !path.as_os_str().is_empty());
+        let named = named.map(|path| std::path::absolute(&path).unwrap_or(path));
+        let state = named.or_else(|| match uid {
             0 => Some(PathBuf::from("/var/lib/pinfold")),
             _ => below("XDG_STATE_HOME", ".local/state").map(own),
         });
@@ -68,8 +70,13 @@ impl Surroundings {
             0 => Some(PathBuf::from("/etc/pinfold/pinfold.toml")),
             _ => below("XDG_CONFIG_HOME", ".config").map(|path| own(path).join("pinfold.toml")),
         };
-        // A file that is named must be there; the default one may be absent.
-        let config = config.or_else(|| default.filter(|path| path.exists()));
+        // A file that is named must be there; the default one may be absent, but one that cannot
+        // be looked at is not absent.
+        let there = |path: &PathBuf| match std::fs::symlink_metadata(path) {
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+            Ok(_) => true,
+        };
+        let config = config.or_else(|| default.filter(there));
         let config = config.map(|path| std::path::absolute(&path).unwrap_or(path));
         Self { reader: Reader { uid, home }, config, state }
     }
@@ -81,6 +88,12 @@ impl Surroundings {
     fn trail(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|state| state.join("trail"))
     }
+}
+
+/// Reads a variable of the operator's environment.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 /// Says something of Pinfold's own: each line on standard error with its name in front.

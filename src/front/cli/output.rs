@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Passes chunks on to standard output and standard error.
-#[derive(Debug)]
+/// Passes chunks on to standard output and standard error. The thread starts with the first.
+#[derive(Debug, Default)]
 pub(super) struct Terminal {
     chunks: Option<Sender<(Stream, Vec<u8>)>>,
     writer: Option<JoinHandle<()>>,
@@ -19,13 +19,15 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    pub(super) fn start() -> std::io::Result<Self> {
-        let (sender, receiver) = channel();
-        let closed = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
-        let seen = Arc::clone(&closed);
-        let thread = std::thread::Builder::new().name("output".to_owned());
-        let writer = thread.spawn(move || write(&receiver, &seen))?;
-        Ok(Self { chunks: Some(sender), writer: Some(writer), closed })
+    fn start(&mut self) -> std::io::Result<()> {
+        if self.writer.is_none() {
+            let (sender, receiver) = channel();
+            let seen = Arc::clone(&self.closed);
+            let thread = std::thread::Builder::new().name("output".to_owned());
+            self.writer = Some(thread.spawn(move || write(&receiver, &seen))?);
+            self.chunks = Some(sender);
+        }
+        Ok(())
     }
 
     /// Waits until everything was written.
@@ -38,6 +40,11 @@ impl Terminal {
 
 impl Sink for Terminal {
     fn take(&mut self, stream: Stream, chunk: &[u8]) -> bool {
+        if self.start().is_err() {
+            // Without the thread nothing can be shown; the command learns it as from any reader
+            // that went away, and the record says how much it wrote.
+            return false;
+        }
         let sent = self.chunks.as_ref().map(|chunks| chunks.send((stream, chunk.to_vec())));
         sent.is_some_and(|sent| sent.is_ok()) && !self.closed[index(stream)].load(Ordering::Relaxed)
     }

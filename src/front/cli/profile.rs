@@ -7,10 +7,10 @@ use crate::source::Faults;
 
 /// Answers a question about profiles.
 pub(super) fn profile(command: &ProfileCommand, surroundings: &Surroundings) -> u8 {
-    if let ProfileCommand::Check { files } = command {
-        if !files.is_empty() {
-            return check(surroundings.reader.profiles(files));
-        }
+    if let ProfileCommand::Check { files } = command
+        && !files.is_empty()
+    {
+        return check(surroundings.reader.profiles(files));
     }
     let profiles = match surroundings.load().rules {
         Ok(rules) => rules.profiles,

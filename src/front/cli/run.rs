@@ -21,9 +21,11 @@ pub(super) fn run(args: RunArgs, surroundings: &Surroundings) -> u8 {
         Err(error) => return say_fault(&format!("the supervisor cannot start: {error}")),
     };
     #[cfg(feature = "test-layers")]
-    let supervisor = match std::env::var("PINFOLD_TEST_WITHOUT") {
-        Ok(names) => supervisor.with_layers(crate::sandbox::Layers::without(&names)),
-        Err(_) => supervisor,
+    let supervisor = match super::variable("PINFOLD_TEST_WITHOUT") {
+        Some(names) => {
+            supervisor.with_layers(crate::sandbox::Layers::without(&names.to_string_lossy()))
+        }
+        None => supervisor,
     };
     let json = args.json;
     let request = match request(args) {
@@ -63,16 +65,17 @@ async fn answer(supervisor: &Supervisor, request: Request, json: bool) -> std::i
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let cancel = async move {
-        tokio::select! {
-            _ = interrupt.recv() => libc::SIGINT,
-            _ = terminate.recv() => libc::SIGTERM,
-            _ = hangup.recv() => libc::SIGHUP,
-        }
+        let kind = tokio::select! {
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = hangup.recv() => SignalKind::hangup(),
+        };
+        kind.as_raw_value()
     };
     if json {
         return Ok(supervisor.run(request, &mut Quiet, cancel).await);
     }
-    let mut terminal = Terminal::start()?;
+    let mut terminal = Terminal::default();
     let sink: &mut dyn Sink = &mut terminal;
     let reply = supervisor.run(request, sink, cancel).await;
     terminal.finish();

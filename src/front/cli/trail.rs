@@ -5,7 +5,7 @@ use super::{Surroundings, print, say_fault};
 use crate::trail;
 use serde_json::json;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Answers a question about the trail.
 pub(super) fn trail(command: &TrailCommand, surroundings: &Surroundings) -> u8 {
@@ -23,7 +23,7 @@ pub(super) fn trail(command: &TrailCommand, surroundings: &Surroundings) -> u8 {
     }
 }
 
-fn show(folder: &PathBuf, json: bool) -> u8 {
+fn show(folder: &Path, json: bool) -> u8 {
     let records = match trail::records(folder) {
         Ok(records) => records,
         Err(error) => return say_fault(&error.to_string()),

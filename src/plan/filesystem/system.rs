@@ -1,0 +1,190 @@
+//! What is seen of the host: the system's folders, devices, tool roots and named places.
+
+use super::{Builder, Mount, executes, linked, make_rights, missing_write, other_names};
+use crate::plan::Toolchain;
+use crate::profile::{Entry, PathSpec, Root};
+use crate::record::{Access, Refusal, Text};
+use crate::sys::landlock::Rights;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Folders at the root that are links into `/usr` on some systems and folders on others.
+const ROOT_NAMES: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+/// What of `/etc` is seen.
+const ETC: [&str; 9] = [
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/nsswitch.conf",
+    "/etc/localtime",
+    "/etc/ssl/certs",
+    "/etc/hosts",
+    "/etc/mime.types",
+];
+/// Names what is seen whatever a profile says.
+const SYSTEM_PLACE: &str = "{system}";
+const OS_RELEASE: &str = "/etc/os-release";
+/// Device files that are seen, with their numbers.
+const DEVICES: [(&str, u32, u32); 6] = [
+    ("/dev/null", 1, 3),
+    ("/dev/zero", 1, 5),
+    ("/dev/full", 1, 7),
+    ("/dev/random", 1, 8),
+    ("/dev/urandom", 1, 9),
+    ("/dev/tty", 5, 0),
+];
+
+impl Builder<'_> {
+    /// The system's folders: seen always, because no program runs without them, but readable
+    /// and executable only as the profile says.
+    pub(super) fn system(&mut self) {
+        let reads = self.profile.read.iter().any(|entry| entry.path.root == Root::System);
+        let executes = executes(self.profile, |root| root == Root::System);
+        let mut rights = if reads { Rights::read() } else { Rights::NONE };
+        rights = if executes { rights.and(Rights::execute()) } else { rights };
+        self.host(Path::new("/usr"), false, rights, SYSTEM_PLACE);
+        for name in ROOT_NAMES.map(Path::new) {
+            if let Ok(to) = std::fs::read_link(name) {
+                self.mounts.push(Mount::Link { path: name.into(), to });
+            } else if name.is_dir() {
+                self.host(name, false, rights, SYSTEM_PLACE);
+            }
+        }
+        for name in ETC.into_iter().chain([OS_RELEASE]) {
+            self.etc(Path::new(name));
+        }
+        // What the view has of these folders was chosen one by one, so one rule each is enough.
+        self.allow_view("/etc", if reads { Rights::read() } else { Rights::NONE });
+        self.allow_view("/proc", Rights::read());
+        self.allow_view("/dev", Rights::devices());
+        for (path, major, minor) in DEVICES {
+            let rdev = nix::sys::stat::makedev(major.into(), minor.into());
+            self.mounts.push(Mount::Device { path: path.into(), rdev });
+        }
+    }
+
+    /// A file of `/etc`: a link where it leads into `/usr` anyway, else the file itself.
+    pub(super) fn etc(&mut self, path: &Path) {
+        let Ok(found) = std::fs::symlink_metadata(path) else { return };
+        let real = found.is_symlink().then(|| std::fs::canonicalize(path));
+        match real {
+            Some(Ok(real)) if real.starts_with("/usr") => {
+                self.mounts.push(Mount::Link { path: path.into(), to: real });
+            }
+            Some(Err(_)) => {}
+            _ => {
+                let (path, folder) = (path.to_owned(), path.is_dir());
+                let place = SYSTEM_PLACE.to_owned();
+                self.mounts.push(Mount::Host { path, writable: false, folder, place });
+            }
+        }
+    }
+
+    pub(super) fn host(&mut self, path: &Path, writable: bool, rights: Rights, place: &str) {
+        let folder = path.is_dir();
+        let place = place.to_owned();
+        self.mounts.push(Mount::Host { path: path.into(), writable, folder, place });
+        self.allow(path, if folder { rights } else { rights.of_file() });
+    }
+
+    /// Entries with absolute paths, and tool roots.
+    pub(super) fn entries_of_host(&mut self, toolchains: &[&Toolchain]) -> Result<(), Refusal> {
+        let profile = self.profile;
+        let absolute = |spec: &PathSpec| spec.root == Root::Absolute;
+        let mut wanted: Vec<(PathBuf, bool, Rights, String)> = Vec::new();
+        for entry in profile.read.iter().filter(|entry| absolute(&entry.path)) {
+            wanted.push((entry.path.rest.clone(), false, Rights::read(), entry.place.clone()));
+        }
+        for entry in profile.execute.iter().filter(|entry| absolute(&entry.path)) {
+            let rights = Rights::read().and(Rights::execute());
+            wanted.push((entry.path.rest.clone(), false, rights, entry.place.clone()));
+        }
+        let writes = self.call.access >= Access::WorkspaceWrite;
+        for write in profile.write.iter().filter(|write| writes && absolute(&write.entry.path)) {
+            let (path, place) = (write.entry.path.rest.clone(), write.entry.place.clone());
+            if !path.exists() && !write.optional {
+                return Err(missing_write(&write.entry.path, &place));
+            }
+            wanted.push((path, true, make_rights(write.make), place));
+        }
+        for root in toolchains.iter().flat_map(|toolchain| &toolchain.roots) {
+            let rights = Rights::read().and(Rights::execute());
+            wanted.push((root.clone(), false, rights, "[[tools]]".to_owned()));
+        }
+        for (path, writable, rights, place) in wanted {
+            self.host_entry(&path, writable, rights, &place);
+        }
+        Ok(())
+    }
+
+    pub(super) fn host_entry(&mut self, path: &Path, writable: bool, rights: Rights, place: &str) {
+        if !path.exists() {
+            self.notes.push(format!("{place}: {} is not there", Text::from(path).escaped()));
+            return;
+        }
+        let seen = self.mounts.iter().any(|mount| match mount {
+            Mount::Host { path: mounted, writable: w, .. } => {
+                path.starts_with(mounted) && *w == writable
+            }
+            _ => false,
+        });
+        if seen {
+            let rights = if path.is_dir() { rights } else { rights.of_file() };
+            self.allow(path, rights);
+        } else {
+            self.host(path, writable, rights, place);
+        }
+    }
+
+    /// A place outside the workspace is covered where something that is seen holds it.
+    pub(super) fn host_mask(&self, entry: &Entry) -> Result<Option<Mount>, Refusal> {
+        let path = &entry.path.rest;
+        let seen = self
+            .mounts
+            .iter()
+            .any(|mount| matches!(mount, Mount::Host { path: host, .. } if path.starts_with(host)));
+        let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(None) };
+        if !seen {
+            return Ok(None);
+        }
+        if std::fs::canonicalize(path).ok().as_ref() != Some(path) {
+            return Err(linked(&entry.path, &entry.place));
+        }
+        if found.is_file() && found.nlink() > 1 {
+            return Err(other_names(entry, found.nlink()));
+        }
+        let (path, place) = (path.clone(), entry.place.clone());
+        Ok(Some(Mount::HostMask { path, folder: found.is_dir(), place }))
+    }
+
+    /// The program itself, its interpreter and its loader: executable whatever the profile says.
+    pub(super) fn programs(&mut self) {
+        let rights = Rights::read_files().and(Rights::execute());
+        let program = &self.call.program;
+        let interpreter = program.interpreter.as_ref().map(|interpreter| &interpreter.file);
+        let script = interpreter.is_some();
+        let run = [Some(&program.file).filter(|_| !script), interpreter, program.loader.as_ref()];
+        for file in run.into_iter().flatten() {
+            self.allow(&file.path, rights);
+        }
+        if script {
+            self.allow(&program.file.path, Rights::read_files());
+        }
+        for file in [Some(&program.file), interpreter, program.loader.as_ref()] {
+            let Some(file) = file else { continue };
+            let seen = self.mounts.iter().any(|mount| match mount {
+                Mount::Host { path, .. } => file.path.starts_with(path),
+                _ => false,
+            });
+            if !seen {
+                self.mounts.push(Mount::Host {
+                    path: file.path.clone(),
+                    writable: false,
+                    folder: false,
+                    place: "the program of the template".to_owned(),
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The view: every source is cloned while the old root is whole, then a new root is filled where
+//! it was attached, and becomes the root.
+
+use super::compile::{Steps, c_string, inode, staged};
+use crate::plan::filesystem::{HOME, Mount, Piece, Rule, RuleAt, TMP};
+use crate::plan::workspace::c_path;
+use crate::sys::mount::{NODEV, NOEXEC, NOSUID, RDONLY};
+use crate::sys::step::{Dir, Is, Slot, Step};
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+/// Where the new root is attached while it is filled: a folder that every system has and that
+/// the view covers anyway.
+const STAGING: &str = "/tmp";
+/// Size of the file system that holds the view's own folders and files, in bytes.
+const ROOT_BYTES: &str = "4m";
+/// Covers for masked files and folders.
+const COVER_FILE: &str = ".cover/file";
+const COVER_FOLDER: &str = ".cover/folder";
+
+const ROOT: Slot = Slot(0);
+const SCRATCH: Slot = Slot(1);
+const SHM: Slot = Slot(2);
+const PROC: Slot = Slot(3);
+const TERMINALS: Slot = Slot(4);
+/// Used by one group of steps and free again after it.
+const TEMPORARY: Slot = Slot(6);
+const FOUND: Slot = Slot(9);
+const COVERS: [Slot; 2] = [Slot(7), Slot(8)];
+
+impl<'p> Steps<'p> {
+    /// Builds the view: every source is cloned while the old root is whole, then the new root is
+    /// filled where it was attached, and becomes the root.
+    pub(super) fn build_view(&mut self) {
+        self.push(Step::PrivateMounts);
+        for (slot, mount) in self.sources.clone() {
+            self.serve(mount);
+            match mount {
+                Mount::Host { path, writable, .. } => self.clone_host(slot, path, *writable),
+                Mount::Device { path, rdev } => self.clone_device(slot, path, *rdev),
+                Mount::Piece(piece) => self.clone_piece(slot, piece),
+                _ => {}
+            }
+        }
+        self.place = None;
+        self.stage_root();
+        self.fresh_file_systems();
+        for (slot, mount) in self.sources.clone() {
+            self.serve(mount);
+            match mount {
+                Mount::Host { path, folder, .. } => self.attach(slot, path, *folder),
+                Mount::Device { path, .. } => self.attach(slot, path, false),
+                _ => {}
+            }
+        }
+        for mount in &self.plan.view.mounts {
+            if let Mount::Link { path, to } = mount {
+                self.folders_above(path);
+                let target = c_string(to.as_os_str());
+                self.push(Step::Link { target, dir: Dir::Cwd, path: staged(path) });
+            }
+        }
+        self.place = None;
+        self.attach_pieces();
+        self.holds_and_masks();
+        self.place = None;
+        self.finish_root();
+    }
+
+    pub(super) fn pieces(&self) -> Vec<(Slot, &'p Piece)> {
+        let piece = |(slot, mount): &(Slot, &'p Mount)| match mount {
+            Mount::Piece(piece) => Some((*slot, piece)),
+            _ => None,
+        };
+        self.sources.iter().filter_map(piece).collect()
+    }
+
+    /// Opens a piece without following a link, checks it, and clones its mount.
+    pub(super) fn clone_piece(&mut self, slot: Slot, piece: &Piece) {
+        let workspace = c_path(&self.plan.workspace);
+        self.push(Step::OpenPath { path: workspace, to: TEMPORARY });
+        self.push(Step::Check { fd: TEMPORARY, is: inode(self.plan.workspace_inode) });
+        if !piece.path.as_os_str().is_empty() {
+            let (dir, path) = (Dir::Slot(TEMPORARY), c_path(&piece.path));
+            self.push(Step::OpenBeneath { dir, path, to: TEMPORARY });
+            self.push(Step::Check { fd: TEMPORARY, is: inode(piece.inode) });
+        }
+        let (dir, path) = (Dir::Slot(TEMPORARY), CString::default());
+        self.push(Step::Clone { dir, path, recursive: true, to: slot });
+        let noexec = if self.plan.view.workspace_executable { 0 } else { NOEXEC };
+        let set = NOSUID | NODEV | noexec;
+        let userns = self.userns.unwrap_or(-1);
+        self.push(Step::Attributes { fd: slot, set, userns, recursive: true });
+    }
+
+    pub(super) fn clone_host(&mut self, slot: Slot, path: &Path, writable: bool) {
+        let source = c_string(path.as_os_str());
+        self.push(Step::Clone { dir: Dir::Cwd, path: source, recursive: true, to: slot });
+        let set = NOSUID | NODEV | if writable { NOEXEC } else { RDONLY };
+        self.push(Step::Attributes { fd: slot, set, userns: -1, recursive: true });
+    }
+
+    /// A device is bound from the host only if it has the number it should have: a name under
+    /// `/dev` can be anything.
+    pub(super) fn clone_device(&mut self, slot: Slot, path: &Path, rdev: u64) {
+        let source = c_string(path.as_os_str());
+        self.push(Step::Clone { dir: Dir::Cwd, path: source, recursive: false, to: slot });
+        self.push(Step::Check { fd: slot, is: Is::Device { rdev } });
+        let set = NOSUID | NOEXEC;
+        self.push(Step::Attributes { fd: slot, set, userns: -1, recursive: false });
+    }
+
+    pub(super) fn stage_root(&mut self) {
+        // Modes in the view are as they are written here.
+        self.push(Step::Umask { mask: 0 });
+        let options = vec![
+            (c"size".into(), Some(c_string(ROOT_BYTES.as_ref()))),
+            (c"mode".into(), Some(c"0755".into())),
+        ];
+        let (kind, attributes) = (c"tmpfs".into(), NOSUID | NODEV);
+        self.push(Step::NewFs { kind, options, attributes, to: ROOT });
+        let path = c_string(STAGING.as_ref());
+        self.push(Step::Attach { fd: ROOT, dir: Dir::Cwd, path });
+        self.push(Step::Enter { fd: ROOT });
+        self.make_folder("/.cover", 0o700);
+        self.make_folder("/.cover/folder", 0o000);
+        self.make_file(Path::new("/.cover/file"), 0o000, Vec::new());
+        let covers = [COVER_FILE, COVER_FOLDER];
+        for (slot, cover) in COVERS.into_iter().zip(covers) {
+            let path = c_string(cover.as_ref());
+            self.push(Step::Clone { dir: Dir::Cwd, path, recursive: false, to: slot });
+        }
+        for path in ["/etc", "/proc", "/dev", "/dev/pts", "/dev/shm", "/tmp"] {
+            self.make_folder(path, 0o755);
+        }
+        let (uid, gid) = (self.plan.identity.uid, self.plan.identity.gid);
+        let root = if uid == 0 { "" } else { "root:x:0:0:root:/:/usr/sbin/nologin\n" };
+        let passwd = format!("{root}agent:x:{uid}:{gid}:agent:{HOME}:/usr/sbin/nologin\n");
+        let root = if gid == 0 { "" } else { "root:x:0:\n" };
+        let group = format!("{root}agent:x:{gid}:\n");
+        self.make_file(Path::new("/etc/passwd"), 0o644, passwd.into_bytes());
+        self.make_file(Path::new("/etc/group"), 0o644, group.into_bytes());
+        for place in ["/etc", "/dev"] {
+            self.view_rule_of_folder(place);
+        }
+    }
+
+    pub(super) fn make_folder(&mut self, path: impl AsRef<Path>, mode: u32) {
+        if !self.made.insert(path.as_ref().to_owned()) {
+            return;
+        }
+        let path = staged(path.as_ref());
+        self.push(Step::Folder { dir: Dir::Cwd, path, mode });
+    }
+
+    pub(super) fn make_file(&mut self, path: &Path, mode: u32, content: Vec<u8>) {
+        self.push(Step::File { dir: Dir::Cwd, path: staged(path), mode, content });
+    }
+
+    pub(super) fn folders_above(&mut self, path: &Path) {
+        let above: Vec<PathBuf> = path.ancestors().skip(1).map(Path::to_owned).collect();
+        for folder in above.iter().rev().filter(|folder| folder.parent().is_some()) {
+            self.make_folder(folder, 0o755);
+        }
+    }
+
+    /// Makes the place at which something is attached.
+    pub(super) fn mount_point(&mut self, path: &Path, folder: bool) {
+        self.folders_above(path);
+        if folder {
+            self.make_folder(path, 0o755);
+        } else {
+            self.make_file(path, 0o644, Vec::new());
+        }
+    }
+
+    /// Attaches a clone at the place it has on the host.
+    pub(super) fn attach(&mut self, slot: Slot, path: &Path, folder: bool) {
+        self.mount_point(path, folder);
+        self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(path) });
+    }
+
+    pub(super) fn fresh_file_systems(&mut self) {
+        let attributes = NOSUID | NODEV | NOEXEC | RDONLY;
+        self.fresh("proc", Vec::new(), attributes, PROC, "/proc");
+        let terminals = vec![("newinstance", None), ("ptmxmode", Some("0666".to_owned()))];
+        self.fresh("devpts", terminals, NOSUID | NOEXEC, TERMINALS, "/dev/pts");
+        for (link, to) in [
+            ("/dev/ptmx", "pts/ptmx"),
+            ("/dev/fd", "/proc/self/fd"),
+            ("/dev/stdin", "/proc/self/fd/0"),
+            ("/dev/stdout", "/proc/self/fd/1"),
+            ("/dev/stderr", "/proc/self/fd/2"),
+        ] {
+            let target = c_string(to.as_ref());
+            self.push(Step::Link { target, dir: Dir::Cwd, path: staged(link.as_ref()) });
+        }
+        let scratch = &self.plan.view.scratch;
+        let noexec = if scratch.executable { 0 } else { NOEXEC };
+        let attributes = NOSUID | NODEV | noexec;
+        let (uid, gid) = (self.plan.identity.uid, self.plan.identity.gid);
+        let options = || {
+            vec![
+                ("size", Some(scratch.size.to_string())),
+                ("nr_inodes", Some(scratch.inodes.to_string())),
+                ("mode", Some("0700".to_owned())),
+                ("uid", Some(uid.to_string())),
+                ("gid", Some(gid.to_string())),
+            ]
+        };
+        let (tmp, shm) = (options(), options());
+        self.fresh("tmpfs", tmp, attributes, SCRATCH, TMP);
+        self.fresh("tmpfs", shm, attributes, SHM, "/dev/shm");
+    }
+
+    pub(super) fn fresh(
+        &mut self,
+        kind: &str,
+        options: Vec<(&str, Option<String>)>,
+        attributes: u64,
+        to: Slot,
+        at: &str,
+    ) {
+        let option = |(key, value): (&str, Option<String>)| {
+            (c_string(key.as_ref()), value.map(|value| c_string(value.as_ref())))
+        };
+        let options = options.into_iter().map(option).collect();
+        let kind = c_string(kind.as_ref());
+        self.push(Step::NewFs { kind, options, attributes, to });
+        self.push(Step::Attach { fd: to, dir: Dir::Cwd, path: staged(at.as_ref()) });
+        self.view_rule(at, to);
+    }
+
+    /// Adds the Landlock rule of a place that exists only now.
+    pub(super) fn view_rule(&mut self, at: &str, fd: Slot) {
+        let Some(ruleset) = self.landlock else { return };
+        for Rule { at: rule_at, rights } in &self.plan.view.rules {
+            let here = matches!(rule_at, RuleAt::View(path) if path == Path::new(at));
+            if here && rights.bits() != 0 {
+                self.push(Step::Rule { ruleset, fd, access: rights.bits() });
+            }
+        }
+    }
+
+    /// Adds the rule of a folder that was just made in the root of the view.
+    pub(super) fn view_rule_of_folder(&mut self, at: &str) {
+        let path = staged(at.as_ref());
+        self.push(Step::OpenBeneath { dir: Dir::Cwd, path, to: TEMPORARY });
+        self.view_rule(at, TEMPORARY);
+    }
+
+    pub(super) fn attach_pieces(&mut self) {
+        let workspace = self.plan.workspace.clone();
+        self.folders_above(&workspace);
+        self.make_folder(&workspace, 0o755);
+        self.folders_above(&self.plan.cwd);
+        self.make_folder(&self.plan.cwd, 0o755);
+        let pieces = self.pieces();
+        for (slot, piece) in &pieces {
+            if piece.at.as_os_str().is_empty() {
+                self.push(Step::Attach { fd: *slot, dir: Dir::Cwd, path: staged(&workspace) });
+                continue;
+            }
+            // A piece below another one that is a folder is seen through it already.
+            let seen = pieces.iter().any(|(_, other)| {
+                other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
+            });
+            if !seen {
+                self.attach(*slot, &workspace.join(&piece.at), piece.folder);
+            }
+        }
+    }
+
+    /// Held and covered places are found again below the attached piece, without following a
+    /// link, and checked, so that no name the workspace controls decides where a mount goes.
+    ///
+    /// Writable places are cloned while the piece can still be written; then what is not writable
+    /// becomes read-only with every mount below it; then everything is attached, writable places
+    /// first, so that what is protected inside one lies on top of it.
+    pub(super) fn holds_and_masks(&mut self) {
+        let writable_holds: Vec<(Slot, &Mount)> =
+            self.sources.iter().filter(|(_, m)| matches!(m, Mount::Hold { .. })).copied().collect();
+        for (slot, mount) in &writable_holds {
+            if self.find(mount) {
+                self.clone_found(FOUND, *slot);
+            }
+        }
+        for (slot, piece) in self.pieces() {
+            if !piece.writable {
+                self.read_only(slot);
+            }
+        }
+        for (slot, mount) in writable_holds {
+            if self.find(mount) {
+                self.attach_found(slot);
+            }
+        }
+        for mount in &self.plan.view.mounts {
+            let cover = match mount {
+                Mount::Hold { writable: false, .. } => None,
+                Mount::Mask { folder, .. } | Mount::HostMask { folder, .. } => {
+                    Some(COVERS[usize::from(*folder)])
+                }
+                _ => continue,
+            };
+            if self.find(mount) {
+                self.clone_found(cover.unwrap_or(FOUND), TEMPORARY);
+                self.read_only(TEMPORARY);
+                self.attach_found(TEMPORARY);
+            }
+        }
+    }
+
+    /// Opens the place of a hold or a mask at [`FOUND`] and checks it.
+    pub(super) fn find(&mut self, mount: &Mount) -> bool {
+        self.serve(mount);
+        let (piece, rest, is) = match mount {
+            Mount::Hold { piece, rest, inode, .. } | Mount::Mask { piece, rest, inode, .. } => {
+                (*piece, rest, *inode)
+            }
+            Mount::HostMask { path, .. } => {
+                let path = staged(path);
+                self.push(Step::OpenBeneath { dir: Dir::Cwd, path, to: FOUND });
+                return true;
+            }
+            _ => return false,
+        };
+        let Some((slot, found)) = self.pieces().get(piece).copied() else { return false };
+        // The name that leads to a file is its own only above it.
+        let (dir, path) = if found.folder {
+            (Dir::Slot(slot), c_path(rest))
+        } else {
+            (Dir::Cwd, staged(&self.plan.workspace.join(&found.at)))
+        };
+        self.push(Step::OpenBeneath { dir, path, to: FOUND });
+        self.push(Step::Check { fd: FOUND, is: inode(is) });
+        true
+    }
+
+    pub(super) fn clone_found(&mut self, from: Slot, to: Slot) {
+        let (dir, path) = (Dir::Slot(from), CString::default());
+        self.push(Step::Clone { dir, path, recursive: true, to });
+    }
+
+    pub(super) fn attach_found(&mut self, fd: Slot) {
+        self.push(Step::Attach { fd, dir: Dir::Slot(FOUND), path: CString::default() });
+    }
+
+    pub(super) fn read_only(&mut self, fd: Slot) {
+        self.push(Step::Attributes { fd, set: RDONLY, userns: -1, recursive: true });
+    }
+
+    pub(super) fn finish_root(&mut self) {
+        let home = c_string("home".as_ref());
+        self.push(Step::Folder { dir: Dir::Slot(SCRATCH), path: home, mode: 0o777 });
+        self.push(Step::Attributes { fd: ROOT, set: RDONLY, userns: -1, recursive: false });
+        self.push(Step::PivotRoot);
+    }
+}

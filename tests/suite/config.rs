@@ -1,0 +1,233 @@
+//! Broken configuration: every fault at once, at its place; nothing runs, and nothing else steps
+//! in for it. Programs that cannot be trusted or found.
+
+use crate::input::refused;
+use crate::support::{Env, is_root, skip};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+const ACT: [&str; 6] = ["--json", "--", "probe", "build", "create", "made"];
+/// What the compiled-in catalog would run.
+const SHIPPED: [&str; 3] = ["--json", "--", "pwd"];
+
+fn edit(env: &Env, file: &str, edit: impl Fn(&str) -> String) {
+    let path = env.path(&format!("config/{file}"));
+    let before = fs::read_to_string(&path).expect("a configuration file");
+    let after = edit(&before);
+    assert_ne!(before, after, "the edit changes nothing");
+    fs::write(&path, after).expect("a configuration file");
+}
+
+/// Checks that nothing runs, also not what the compiled-in catalog allows, and that the message
+/// shows every one of these texts.
+fn broken(env: &Env, shown: &[&str]) {
+    for words in [&ACT[..], &SHIPPED] {
+        refused(env, words, "config", "the configuration");
+        let message = env.run(words).reply["message"].clone();
+        let message = message.as_str().expect("a message");
+        for text in shown {
+            assert!(message.contains(text), "{text} is not shown:\n{message}");
+        }
+        assert!(message.contains("compiled-in rules do not step in"), "{message}");
+    }
+    // People see the same, each line with Pinfold's name in front.
+    let output = env.pinfold(&["run", "--", "pwd"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(125), 0), "{said}");
+    assert!(said.lines().all(|line| line.starts_with("pinfold:")), "{said}");
+    assert!(shown.iter().all(|text| said.contains(text)), "{said}");
+}
+
+fn sound_host() -> Option<Env> {
+    let env = Env::new()?;
+    let answer = env.run(&ACT);
+    assert_eq!(answer.stdout(), "ok\n", "the control: {answer:?}");
+    fs::remove_file(env.workspace().join("made")).expect("made by the control");
+    Some(env)
+}
+
+#[test]
+fn every_fault_of_a_configuration_is_shown_at_its_place() {
+    let Some(env) = sound_host() else { return };
+    let path = env.path("config/pinfold.toml");
+    let text = "schema = 1\ncatalog = 7\nprofiels = \"profiles\"\ngit_identity = \"nobody\"\n";
+    fs::write(&path, text).expect("a file");
+    let at = |place: &str| format!("{}:{place}", path.display());
+    let shown = [&at("2:11"), "catalog = 7", "^", &at("3:1"), "profiels", &at("4:16"), "NAME"];
+    broken(&env, &shown);
+}
+
+#[test]
+fn a_syntax_fault_of_each_file_is_shown_with_its_line_and_a_caret() {
+    for file in ["pinfold.toml", "catalog.toml", "profiles/read.toml"] {
+        let Some(env) = sound_host() else { return };
+        edit(&env, file, |text| format!("{text}\nbroken = = 1\n"));
+        let path = env.path(&format!("config/{file}"));
+        let lines = fs::read_to_string(&path).expect("a file").lines().count();
+        let place = format!("{}:{lines}:10", path.display());
+        broken(&env, &[&place, "broken = = 1", "         ^"]);
+    }
+}
+
+#[test]
+fn faults_of_the_catalog_and_of_profiles_are_shown_together() {
+    let Some(env) = sound_host() else { return };
+    edit(&env, "catalog.toml", |text| {
+        let text = text.replacen("cluster = true", "clutser = true", 1);
+        text.replacen("timeout_s = 10\n", "timeout_s = \"10\"\n", 1)
+    });
+    edit(&env, "profiles/none.toml", |text| text.replacen("why = \"For tests.\"", "", 1));
+    edit(&env, "profiles/read.toml", |text| text.replacen("{workspace}", "{workspce}", 1));
+    let line = |file: &str, needle: &str| {
+        let path = env.path(&format!("config/{file}"));
+        let text = fs::read_to_string(&path).expect("a file");
+        let line = text.lines().position(|line| line.contains(needle)).expect("the line") + 1;
+        format!("{}:{line}:", path.display())
+    };
+    let shown = [
+        &line("catalog.toml", "clutser"),
+        "`clutser`",
+        &line("catalog.toml", "timeout_s = \"10\""),
+        "must be a whole number, found string",
+        "none.toml:1:1",
+        "`why` is missing",
+        &line("profiles/read.toml", "workspce"),
+        "{workspce}",
+        "^",
+    ];
+    broken(&env, &shown);
+}
+
+#[test]
+fn a_missing_file_and_a_profile_that_no_file_defines_are_faults() {
+    let Some(env) = sound_host() else { return };
+    edit(&env, "pinfold.toml", |text| text.replacen("catalog.toml", "no-catalog.toml", 1));
+    broken(&env, &["config/no-catalog.toml", "it cannot be read"]);
+    let Some(env) = sound_host() else { return };
+    edit(&env, "catalog.toml", |text| {
+        text.replacen("\"read\", \"none\"]", "\"read\", \"none\", \"nope\"]", 1).replacen(
+            "profile = \"none\"",
+            "profile = \"nope\"",
+            1,
+        )
+    });
+    broken(&env, &["`probe-none` names profile `nope`, which does not exist"]);
+    let Some(env) = sound_host() else { return };
+    fs::remove_file(env.path("config/pinfold.toml")).expect("the file");
+    broken(&env, &["config/pinfold.toml", "it cannot be read"]);
+}
+
+#[test]
+fn a_configuration_that_others_can_change_is_refused() {
+    for (place, mode) in [
+        ("config/pinfold.toml", 0o666),
+        ("config/catalog.toml", 0o646),
+        ("config/profiles/read.toml", 0o646),
+        ("config/profiles", 0o777),
+        ("config", 0o757),
+        ("", 0o777),
+    ] {
+        let Some(env) = sound_host() else { return };
+        fs::set_permissions(env.path(place), fs::Permissions::from_mode(mode)).expect("a mode");
+        let path = env.path(place);
+        let path = path.to_str().expect("UTF-8").trim_end_matches('/');
+        broken(&env, &[&format!("{path} can be changed by others than root and this user")]);
+    }
+}
+
+#[test]
+fn a_configuration_of_another_user_is_refused() {
+    if !is_root() {
+        return skip("only root can give files away");
+    }
+    for place in ["config/pinfold.toml", "config/catalog.toml", "config"] {
+        let Some(env) = sound_host() else { return };
+        std::os::unix::fs::chown(env.path(place), Some(12_345), None).expect("given away");
+        broken(&env, &["can be changed by others than root and this user", place]);
+    }
+}
+
+const TOOL: &str = "\n[[tool]]\nid = \"made-up\"\nprogram = \"made-up\"\ndescribe = \"Test.\"\n\
+    access = \"none\"\ndecision = \"auto\"\nprofile = \"none\"\noperands = { kind = \"none\" }\n\
+    match = [\"made-up\"]\nno_match = [\"made-up x\"]\n";
+
+#[test]
+fn a_listed_program_that_is_not_installed_is_unavailable() {
+    let Some(env) = sound_host() else { return };
+    edit(&env, "catalog.toml", |text| format!("{text}{TOOL}"));
+    let call = ["--json", "--", "made-up"];
+    let record = refused(&env, &call, "program-unavailable", "made-up is not installed in");
+    assert_eq!((&record["template"], &record["counted"]), (&"made-up".into(), &false.into()));
+    fs::copy("/bin/true", env.path("bin/made-up")).expect("a program");
+    assert_eq!(env.run(&call).code, 0, "the twin: installed, it runs");
+}
+
+#[test]
+fn a_program_that_others_can_change_is_unavailable() {
+    let Some(env) = sound_host() else { return };
+    for (place, good, bad) in [("bin", 0o755, 0o777), ("bin/probe", 0o755, 0o757)] {
+        fs::set_permissions(env.path(place), fs::Permissions::from_mode(bad)).expect("a mode");
+        refused(&env, &ACT, "program-unavailable", "can be written by others");
+        fs::set_permissions(env.path(place), fs::Permissions::from_mode(good)).expect("a mode");
+    }
+    assert_eq!(env.run(&ACT).stdout(), "ok\n", "the twin");
+}
+
+#[test]
+fn a_program_in_the_workspace_or_of_another_user_is_unavailable() {
+    let Some(env) = sound_host() else { return };
+    let probe = env.path("bin/probe");
+    fs::rename(&probe, env.workspace().join("probe")).expect("moved");
+    std::os::unix::fs::symlink(env.workspace().join("probe"), &probe).expect("a link");
+    refused(&env, &ACT, "program-unavailable", "is inside the workspace");
+    if !is_root() {
+        return skip("only root can give files away");
+    }
+    fs::remove_file(&probe).expect("the link");
+    fs::copy(env.workspace().join("probe"), &probe).expect("the probe");
+    std::os::unix::fs::chown(&probe, Some(12_345), None).expect("given away");
+    refused(&env, &ACT, "program-unavailable", "belongs to another user");
+}
+
+#[test]
+fn a_program_with_another_digest_than_the_catalog_pins_is_unavailable() {
+    let Some(env) = sound_host() else { return };
+    fs::copy("/bin/true", env.path("bin/made-up")).expect("a program");
+    let good = crate::input::hex(&Sha256::digest(fs::read("/bin/true").expect("a program")));
+    let pin = |digest: &str| format!("{TOOL}sha256 = \"{digest}\"\n");
+    let call = ["--json", "--", "made-up"];
+    edit(&env, "catalog.toml", |text| text.to_owned() + &pin(&good));
+    assert_eq!(env.run(&call).code, 0, "the control");
+    edit(&env, "catalog.toml", |text| text.replace(&good, &"0".repeat(64)));
+    refused(&env, &call, "program-unavailable", &good);
+}
+
+#[test]
+fn a_host_that_enforces_less_than_the_profile_asks_is_refused() {
+    let Some(env) = sound_host() else { return };
+    edit(&env, "profiles/read.toml", |text| text.replacen("rung = \"B\"", "rung = \"A\"", 1));
+    let call = ["--json", "--", "probe", "read", "ids"];
+    let rung = env.run(&ACT).reply["rung"].clone();
+    fs::remove_file(env.workspace().join("made")).expect("made");
+    if rung == "B" {
+        refused(&env, &call, "rung", "asks for rung A");
+        return;
+    }
+    assert_eq!(env.run(&call).code, 0, "the control: this host gives rung A");
+    if !is_root() || !Path::new("/usr/bin/unshare").exists() {
+        return skip("only root can take the cgroup away from a run");
+    }
+    let hide = "mount -t tmpfs -o ro none /sys/fs/cgroup && exec \"$@\"";
+    let run = env.command(&[&["run"], &call[..]].concat());
+    let mut outer = std::process::Command::new("unshare");
+    outer.args(["-m", "sh", "-c", hide, "sh"]).arg(run.get_program()).args(run.get_args());
+    outer.env("PINFOLD_HOME", env.path("state")).current_dir(env.workspace());
+    let output = outer.output().expect("unshare starts");
+    let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a reply");
+    assert_eq!(output.status.code(), Some(126), "{reply}");
+    assert_eq!(reply["decision"]["code"], "rung", "{reply}");
+    let record = env.records_of("refusal").pop().expect("it is recorded");
+    assert_eq!(record["code"], "rung");
+}

@@ -1,0 +1,276 @@
+//! What surrounds a call decides nothing: not the caller's environment, not what lies in the
+//! workspace, and no option that switches confinement off.
+
+use crate::support::{Env, binary, skip};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+const HOSTILE: [(&str, &str); 30] = [
+    ("LD_PRELOAD", "/nonexistent/evil.so"),
+    ("LD_LIBRARY_PATH", "/nonexistent"),
+    ("LD_AUDIT", "/nonexistent/evil.so"),
+    ("GIT_DIR", "/nonexistent"),
+    ("GIT_WORK_TREE", "/nonexistent"),
+    ("GIT_INDEX_FILE", "/nonexistent"),
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_0", "/nonexistent"),
+    ("GIT_SSH_COMMAND", "/nonexistent"),
+    ("GIT_TRACE", "/nonexistent"),
+    ("PYTHONPATH", "/nonexistent"),
+    ("PYTHONSTARTUP", "/nonexistent"),
+    ("BASH_ENV", "/nonexistent"),
+    ("ENV", "/nonexistent"),
+    ("NODE_OPTIONS", "--require=/nonexistent"),
+    ("MAKEFLAGS", "-n"),
+    ("SSH_AUTH_SOCK", "/nonexistent"),
+    ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent"),
+    ("XDG_RUNTIME_DIR", "/nonexistent"),
+    ("TOKEN_OF_MINE", "secret-of-mine"),
+    ("PINFOLD_CONFIG", "/nonexistent"),
+    ("PINFOLD_CATALOG", "/nonexistent"),
+    ("PINFOLD_PROFILE", "build"),
+    ("PINFOLD_UNSAFE", "1"),
+    ("PINFOLD_ALLOW", "1"),
+    ("PINFOLD_TEST_UNKNOWN", "landlock"),
+    ("TMPDIR", "/nonexistent"),
+    ("LANG", "xx_XX"),
+    ("IFS", "/"),
+];
+
+fn hostile(env: &Env, words: &[&str]) -> Output {
+    env.command(words).envs(HOSTILE).output().expect("pinfold starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn f32_a29_a31_a_command_sees_nothing_of_the_callers_environment() {
+    let Some(env) = Env::new() else { return };
+    let words = ["run", "--", "probe", "build", "env"];
+    let usual = text(&env.pinfold(&words).stdout);
+    assert!(usual.contains("HOME=/tmp/home\n"), "{usual}");
+    assert_eq!(text(&hostile(&env, &words).stdout), usual);
+    assert!(!usual.contains("nonexistent") && !usual.contains("secret-of-mine"), "{usual}");
+    // The twin: outside, the probe sees them.
+    let mut outside = Command::new(env.path("bin/probe"));
+    let outside = outside.args(["outside", "env"]).envs(HOSTILE).output().expect("the probe");
+    let outside = text(&outside.stdout);
+    assert!(outside.contains("TOKEN_OF_MINE=secret-of-mine\n"), "{outside}");
+    // The record has the same names as the command.
+    let intent = env.records_of("intent").pop().expect("an intent");
+    let names: Vec<_> = usual.trim().lines().filter_map(|line| line.split_once('=')).collect();
+    let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(intent["env"], serde_json::json!(names));
+}
+
+#[test]
+fn no_variable_of_the_caller_turns_a_refusal_into_a_run() {
+    let Some(env) = Env::new() else { return };
+    for call in [&["frobnicate"][..], &["git", "push"], &["python3", "-c", "1"], &["ls", ".."]] {
+        let words = [&["run", "--json", "--"], call].concat();
+        let (usual, hostile) = (env.pinfold(&words), hostile(&env, &words));
+        assert_eq!(hostile.status.code(), Some(126), "{call:?}");
+        let decision = |output: &Output| {
+            let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a reply");
+            reply["decision"].clone()
+        };
+        assert_eq!(decision(&usual), decision(&hostile), "{call:?}");
+    }
+}
+
+#[test]
+fn e27_a_git_variable_of_the_caller_reaches_no_git() {
+    let Some(env) = Env::new() else { return };
+    env.repository();
+    env.file("tracked.txt", "changed\n");
+    let output = hostile(&env, &["run", "--", "git", "status", "--porcelain"]);
+    assert_eq!(text(&output.stdout), " M tracked.txt\n", "{output:?}");
+}
+
+#[test]
+fn a_program_in_front_on_the_callers_path_is_not_taken() {
+    let Some(env) = Env::new() else { return };
+    env.file("a.txt", "a");
+    let fake = env.path("bin2/ls");
+    fs::create_dir(env.path("bin2")).expect("a folder");
+    fs::write(&fake, format!("#!/bin/sh\ntouch {}\n", env.path("fired").display()))
+        .expect("a file");
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let path = format!("{}:/usr/bin:/bin", env.path("bin2").display());
+    let control = Command::new("sh").args(["-c", "ls"]).env("PATH", &path).status();
+    assert!(control.expect("a shell").success() && env.path("fired").exists(), "the control");
+    fs::remove_file(env.path("fired")).expect("fired by the control");
+    let output = env.command(&["run", "--", "ls"]).env("PATH", &path).output().expect("it starts");
+    assert_eq!(text(&output.stdout), "a.txt\n", "{output:?}");
+    assert!(!env.path("fired").exists());
+}
+
+#[test]
+fn f18_nothing_in_the_workspace_changes_a_decision() {
+    let Some(env) = Env::new() else { return };
+    // Without --config: what is compiled in, unless the host itself is configured.
+    let run = |call: &[&str]| {
+        let mut command = Command::new(binary("pinfold"));
+        command.env_clear().env("HOME", env.path("home")).env("PINFOLD_HOME", env.path("state"));
+        command.args(["run", "--json", "--"]).args(call).current_dir(env.workspace());
+        let output = command.stdin(Stdio::null()).output().expect("pinfold starts");
+        let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a reply");
+        (output.status.code(), reply["decision"].clone(), reply["profile"].clone())
+    };
+    let calls = [&["pwd"][..], &["probe", "build", "ids"], &["git", "push"], &["cat", "a.txt"]];
+    let before: Vec<_> = calls.iter().map(|call| run(call)).collect();
+    let catalog = fs::read_to_string(env.path("config/catalog.toml")).expect("the catalog");
+    let config = "schema = 1\ncatalog = \"catalog.toml\"\nprofiles = \"profiles\"\n";
+    for folder in ["", ".pinfold/", ".config/pinfold/", "etc/pinfold/", "sandbox-profiles/"] {
+        env.file(&format!("{folder}pinfold.toml"), config);
+        env.file(&format!("{folder}catalog.toml"), &catalog);
+        env.file(&format!("{folder}profiles/look.toml"), "broken");
+    }
+    env.file(".env", "PINFOLD_HOME=/nonexistent\nPATH=/nonexistent\n");
+    env.file("a.txt", "a");
+    let after: Vec<_> = calls.iter().map(|call| run(call)).collect();
+    let decisions = |runs: &[(Option<i32>, serde_json::Value, serde_json::Value)]| {
+        runs.iter().map(|run| (run.1.clone(), run.2.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(decisions(&before), decisions(&after));
+    assert_eq!((after[0].0, after[1].0), (Some(0), Some(126)), "{after:?}");
+}
+
+#[test]
+fn wrong_usage_is_exit_code_125_and_runs_nothing() {
+    let Some(env) = Env::new() else { return };
+    let act = ["--", "probe", "build", "create", "made"];
+    for words in [
+        &[][..],
+        &["walk"],
+        &["run", "probe", "build", "create", "made"],
+        &["run", "--timeout"],
+        &["run", "--nope", act[0], act[1], act[2], act[3], act[4]],
+        &["run", "--json=yes", act[0], act[1], act[2], act[3], act[4]],
+        &["run", "--log-format", "xml", act[0], act[1], act[2], act[3], act[4]],
+        &["profile"],
+        &["profile", "show"],
+        &["profile", "show", "nope"],
+        &["trail", "burn"],
+    ] {
+        let output = env.pinfold(words);
+        assert_eq!(output.status.code(), Some(125), "{words:?}: {output:?}");
+        let said = text(&output.stderr);
+        assert!(output.stdout.is_empty() && !said.is_empty(), "{words:?}: {output:?}");
+        assert!(said.lines().all(|line| line.starts_with("pinfold: ")), "{words:?}: {said}");
+    }
+    assert!(!env.workspace().join("made").exists());
+    assert!(env.records().is_empty());
+    let answer = env.run(&[&["--json"], &act[..]].concat());
+    assert_eq!(answer.stdout(), "ok\n", "the twin: {answer:?}");
+}
+
+/// Collects the help of a verb and of every verb below it.
+fn helps(env: &Env, verb: &[&str], found: &mut Vec<(String, String)>) {
+    let output = env.pinfold(&[verb, &["--help"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{verb:?}: {output:?}");
+    let help = text(&output.stdout);
+    let below = help.split("Commands:\n").nth(1).unwrap_or_default();
+    let below = below.split("\n\n").next().unwrap_or_default().to_owned();
+    found.push((verb.join(" "), help));
+    for line in below.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        if name != "help" {
+            helps(env, &[verb, &[name]].concat(), found);
+        }
+    }
+}
+
+#[test]
+fn f19_no_help_offers_a_way_around_confinement() {
+    let Some(env) = Env::new() else { return };
+    let mut found = Vec::new();
+    helps(&env, &[], &mut found);
+    let verbs: Vec<&str> = found.iter().map(|(verb, _)| verb.as_str()).collect();
+    for verb in ["run", "profile check", "trail verify"] {
+        assert!(verbs.contains(&verb), "{verbs:?}");
+    }
+    for (verb, help) in &found {
+        let words = help.split(|ch: char| !ch.is_ascii_alphanumeric() && ch != '-');
+        for word in words.map(|word| word.trim_matches('-').to_lowercase()) {
+            let banned = ["force", "yes", "unsafe", "no-sandbox", "unsandboxed", "dangerously"];
+            assert!(!banned.contains(&word.as_str()), "{verb}: {help}");
+        }
+    }
+    let version = env.pinfold(&["--version"]);
+    assert_eq!((version.status.code(), version.stderr.len()), (Some(0), 0), "an answer");
+    for option in ["--force", "--yes", "--unsafe", "--no-sandbox", "-y", "-f"] {
+        let output = env.pinfold(&["run", option, "--", "pwd"]);
+        assert_eq!(output.status.code(), Some(125), "{option}");
+    }
+}
+
+#[test]
+fn diagnostics_are_silent_by_default_and_only_on_standard_error() {
+    let Some(env) = Env::new() else { return };
+    let run = ["run", "--", "echo", "hello"];
+    for quiet in [&[][..], &["--log-format", "json"], &["--log-format", "text"]] {
+        let output = env.pinfold(&[quiet, &run].concat());
+        assert_eq!((text(&output.stdout), text(&output.stderr)), ("hello\n".into(), String::new()));
+    }
+    for loud in ["-v", "-vv", "-vvv", "--verbose"] {
+        for format in ["text", "json"] {
+            let words = [&[loud, "--log-format", format], &run[..]].concat();
+            let output = env.pinfold(&words);
+            let said = text(&output.stderr);
+            assert_eq!(text(&output.stdout), "hello\n", "{words:?}");
+            assert!(said.contains("started"), "{words:?}: {said}");
+            let is_json = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+            assert_eq!(said.lines().all(is_json), format == "json", "{words:?}: {said}");
+            assert!(!said.contains('\u{1b}'), "{said:?}");
+        }
+    }
+    let answer = env.run(&["-vv", "--json", "--", "echo", "hello"]);
+    assert_eq!(answer.stdout(), "hello\n", "the reply is whole: {answer:?}");
+}
+
+#[test]
+fn common_options_stand_before_or_after_the_verb() {
+    let Some(env) = Env::new() else { return };
+    let config = env.path("config/pinfold.toml");
+    let config = config.to_str().expect("UTF-8");
+    let call = ["--", "probe", "none", "sleep", "0"];
+    for words in [
+        [&["--config", config, "-v", "--log-format", "json", "run"], &call[..]].concat(),
+        [&["run", "--config", config, "-v", "--log-format", "json"], &call[..]].concat(),
+        [&["-v", "run", "--log-format", "json", "--config", config], &call[..]].concat(),
+    ] {
+        let mut command = Command::new(binary("pinfold"));
+        command.env_clear().env("HOME", env.path("home")).env("PINFOLD_HOME", env.path("state"));
+        let output = command.args(&words).current_dir(env.workspace()).output().expect("it starts");
+        assert_eq!(text(&output.stdout), "ok\n", "{words:?}: {output:?}");
+        assert!(text(&output.stderr).contains("\"INFO\""), "{words:?}: {output:?}");
+    }
+    for words in [
+        &["--config", config, "profile", "list"],
+        &["profile", "--config", config, "list"],
+        &["profile", "list", "--config", config],
+    ] {
+        let mut command = Command::new(binary("pinfold"));
+        let output = command.env_clear().args(words).output().expect("it starts");
+        assert!(text(&output.stdout).contains("profiles/read.toml"), "{words:?}: {output:?}");
+    }
+}
+
+#[test]
+fn without_a_state_folder_nothing_runs() {
+    let Some(env) = Env::new() else { return };
+    let mut command = env.command(&["run", "--", "probe", "build", "create", "made"]);
+    command.env_remove("HOME").env_remove("PINFOLD_HOME");
+    if crate::support::is_root() {
+        return skip("root has a state folder without any variable");
+    }
+    let output = command.output().expect("it starts");
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(text(&output.stderr).contains("no state folder"), "{output:?}");
+    assert!(!env.workspace().join("made").exists());
+}
