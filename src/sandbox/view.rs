@@ -255,20 +255,20 @@ impl<'p> Steps<'p> {
         self.make_folder(&workspace, 0o755);
         self.folders_above(&self.plan.cwd);
         self.make_folder(&self.plan.cwd, 0o755);
-        let pieces = self.pieces();
-        for (slot, piece) in &pieces {
+        for (slot, piece) in self.pieces() {
             if piece.at.as_os_str().is_empty() {
-                self.push(Step::Attach { fd: *slot, dir: Dir::Cwd, path: staged(&workspace) });
-                continue;
-            }
-            // A piece below another one that is a folder is seen through it already.
-            let seen = pieces.iter().any(|(_, other)| {
-                other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
-            });
-            if !seen {
-                self.attach(*slot, &workspace.join(&piece.at), piece.folder);
+                self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(&workspace) });
+            } else if !self.is_seen_through_another(piece) {
+                self.attach(slot, &workspace.join(&piece.at), piece.folder);
             }
         }
+    }
+
+    /// A piece below another one that is a folder is seen through that, and never attached.
+    fn is_seen_through_another(&self, piece: &Piece) -> bool {
+        self.pieces().iter().any(|(_, other)| {
+            other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
+        })
     }
 
     /// Held and covered places are found again below the attached piece, without following a
@@ -326,6 +326,10 @@ impl<'p> Steps<'p> {
             _ => return false,
         };
         let Some((slot, found)) = self.pieces().get(piece).copied() else { return false };
+        // The piece through which it is seen has the same entry.
+        if self.is_seen_through_another(found) {
+            return false;
+        }
         // The name that leads to a file is its own only above it.
         let (dir, path) = if found.folder {
             (Dir::Slot(slot), c_path(rest))
