@@ -13,7 +13,7 @@ use crate::profile::{Entry, Make, MakeSet, PathSpec, Profile, Root};
 use crate::record::{Code, Refusal};
 use crate::sys::landlock::Rights;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the command's scratch folder is.
 pub const TMP: &str = "/tmp";
@@ -279,6 +279,24 @@ fn other_names(entry: &Entry, links: u64) -> Refusal {
         entry.path.to_string(),
         format!("it has {links} names, and only this one would be covered"),
         "give the file a single name, or move it out of reach",
+    )
+}
+
+/// The path with the links on the way to its last name followed.
+fn real_name(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn unmaskable(entry: &Entry) -> Refusal {
+    Refusal::new(
+        Code::ProfileUnavailable,
+        entry.path.to_string(),
+        format!("{} masks it, and a grant that does not hold it as a whole shows it", entry.place),
+        "grant narrower paths, so that what is to stay hidden is in none of them",
     )
 }
 

@@ -1,6 +1,9 @@
 //! What is seen of the workspace: pieces, and what is held or covered within them.
 
-use super::{Builder, Mount, Piece, Rule, RuleAt, linked, make_rights, missing_write, other_names};
+use super::{
+    Builder, Mount, Piece, Rule, RuleAt, linked, make_rights, missing_write, other_names,
+    real_name, unmaskable,
+};
 use crate::plan::workspace::{Found, Inode, Lookup};
 use crate::profile::{Entry, PathSpec, Root};
 use crate::record::{Access, Refusal, Text};
@@ -149,7 +152,7 @@ impl Builder<'_> {
         for entry in &self.profile.mask {
             let path = match entry.path.root {
                 Root::Workspace => entry.path.rest.clone(),
-                _ => match entry.path.rest.strip_prefix(&self.call.workspace.path) {
+                _ => match real_name(&entry.path.rest).strip_prefix(&self.call.workspace.path) {
                     Ok(below) => below.to_owned(),
                     Err(_) => {
                         masks.extend(self.host_mask(entry)?);
@@ -165,6 +168,7 @@ impl Builder<'_> {
             if !found.is_folder && found.links > 1 {
                 return Err(other_names(entry, found.links));
             }
+            let covers = masks.len();
             for (index, piece) in self.pieces.iter().enumerate() {
                 let (inode, folder) = (found.inode, found.is_folder);
                 if let Ok(rest) = path.strip_prefix(&piece.path) {
@@ -175,6 +179,10 @@ impl Builder<'_> {
                     let place = entry.place.clone();
                     masks.push(Mount::Mask { piece: index, rest, inode, folder, place });
                 }
+            }
+            // Not part of what is granted of the workspace, but perhaps of a folder around it.
+            if masks.len() == covers && self.is_seen(&self.call.workspace.path.join(&path)) {
+                return Err(unmaskable(entry));
             }
         }
         Ok(masks)

@@ -1,6 +1,9 @@
 //! What is seen of the host: the system's folders, devices, tool roots and named places.
 
-use super::{Builder, Mount, executes, linked, make_rights, missing_write, other_names};
+use super::{
+    Builder, Mount, executes, linked, make_rights, missing_write, other_names, real_name,
+    unmaskable,
+};
 use crate::plan::Toolchain;
 use crate::profile::{Entry, PathSpec, Root};
 use crate::record::{Access, Refusal, Text};
@@ -137,19 +140,34 @@ impl Builder<'_> {
         }
     }
 
+    /// Returns whether a place of the host, or something in it, is mounted, by whatever name.
+    pub(super) fn is_seen(&self, real: &Path) -> bool {
+        self.mounts.iter().any(|mount| match mount {
+            Mount::Host { path, .. } => {
+                let host = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+                real.starts_with(&host) || host.starts_with(real)
+            }
+            _ => false,
+        })
+    }
+
     /// A place outside the workspace is covered where something that is seen holds it.
     pub(super) fn host_mask(&self, entry: &Entry) -> Result<Option<Mount>, Refusal> {
         let path = &entry.path.rest;
-        let seen = self
-            .mounts
-            .iter()
-            .any(|mount| matches!(mount, Mount::Host { path: host, .. } if path.starts_with(host)));
         let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(None) };
-        if !seen {
+        if !self.is_seen(&real_name(path)) {
             return Ok(None);
         }
         if std::fs::canonicalize(path).ok().as_ref() != Some(path) {
             return Err(linked(&entry.path, &entry.place));
+        }
+        // A cover is attached below the mount that shows the place, by the same name.
+        let below = |mount: &Mount| match mount {
+            Mount::Host { path: host, .. } => path.starts_with(host),
+            _ => false,
+        };
+        if !self.mounts.iter().any(below) {
+            return Err(unmaskable(entry));
         }
         if found.is_file() && found.nlink() > 1 {
             return Err(other_names(entry, found.nlink()));
