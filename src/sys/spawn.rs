@@ -300,15 +300,24 @@ impl Launch {
 /// Gives the thread its own file system state, no signals, no capability to hand on, and the
 /// filter that every child needs and the thread itself does not notice.
 fn prepare_thread(root: bool, layers: ThreadLayers) -> io::Result<()> {
-    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?;
-    nix::sched::unshare(CloneFlags::CLONE_FS)?;
+    // Each act is named, because an error without a name helps nobody.
+    let did = |what, result: io::Result<()>| {
+        result.map_err(|error| io::Error::new(error.kind(), format!("{what}: {error}")))
+    };
+    let mask = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None);
+    did("block signals", mask.map_err(io::Error::from))?;
+    let unshared = nix::sched::unshare(CloneFlags::CLONE_FS);
+    did("leave the shared working folder", unshared.map_err(io::Error::from))?;
     if root {
-        caps::clear(None, caps::CapSet::Ambient).map_err(io::Error::other)?;
-        drop_bounding_set()?;
+        let cleared = caps::clear(None, caps::CapSet::Ambient).map_err(io::Error::other);
+        did("give up ambient capabilities", cleared)?;
+        did("give up the bounding set", drop_bounding_set())?;
     }
     if layers.seccomp {
-        nix::sys::prctl::set_no_new_privs()?;
-        install(&seccomp::set_id_filter()?)?;
+        let bound = nix::sys::prctl::set_no_new_privs().map_err(io::Error::from);
+        did("set no_new_privs", bound)?;
+        let filter = seccomp::set_id_filter()?;
+        did("install a seccomp filter", install(&filter))?;
     }
     Ok(())
 }

@@ -173,3 +173,38 @@ fn a48_a_link_to_a_masked_file_is_masked() {
         env.denied(profile, &["read", "x"], &["EACCES"]);
     }
 }
+
+/// A masked place in a folder that is named twice: as an operand, and within another one.
+#[test]
+fn a_mask_holds_whichever_operands_show_the_place() {
+    let Some(env) = host() else { return };
+    env.file("src/deep/secret", "SECRET=1");
+    env.file("src/vault/key", "SECRET=1");
+    let mask = |path: &str| format!("[[mask]]\npath = \"{{workspace}}/{path}\"\nwhy = \"m\"\n");
+    let body = format!(
+        "operands_only = true\n[[read]]\npath = \"{{workspace}}\"\nwhy = \"r\"\n{}{}",
+        mask("src/deep/secret"),
+        mask("src/vault")
+    );
+    env.profile("peek", "read-only", &body);
+    let keys = "values = [{ name = \"--do\", kind = \"text\", forms = [\"eq\"] }]\n\
+                operands = { kind = \"path\", dot = true, min = 0, max = 4 }\n";
+    env.template("probe", "spy", ("read-only", "peek"), keys);
+    for operands in [
+        &["src", "src/deep"][..],
+        &["src/deep", "src"],
+        &["src/deep/secret"],
+        &["src/deep/secret", "src/deep", "."],
+        &["src/vault", "src/vault/key"],
+        &["src/vault/key"],
+        &[],
+    ] {
+        for secret in ["src/deep/secret", "src/vault/key"] {
+            assert_eq!(env.outside(&["read", secret]), "ok");
+            let act = format!("--do=read:{secret}");
+            let answer = env.cmd(&[&["probe", "spy", act.as_str()], operands].concat());
+            let hidden = HIDDEN.contains(&answer.stdout().trim());
+            assert!(hidden, "{secret} with {operands:?}: {answer:?}");
+        }
+    }
+}

@@ -75,6 +75,13 @@ pub fn binary(name: &str) -> PathBuf {
     }
 }
 
+/// Copies a program in a process of its own: a descriptor that is open for writing here could be
+/// inherited by a child of another test, and the copy could not be executed meanwhile.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status().expect("cp starts");
+    assert!(copied.success(), "{} is copied", from.display());
+}
+
 /// Returns whether the supervisor under test is root.
 pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
@@ -132,7 +139,7 @@ impl Env {
         let open = fs::Permissions::from_mode(0o755);
         fs::set_permissions(env.folder.path(), open).expect("a mode");
         let probe = env.path("bin/probe");
-        fs::copy(binary("pinfold-probe"), &probe).expect("the probe");
+        copy_program(&binary("pinfold-probe"), &probe);
         env.write_config();
         env
     }

@@ -1,7 +1,7 @@
 //! Acts in a twin: what a command must not do is done outside first, to a copy of the same
 //! tree, and the tree that the attempts were made on must be unchanged to the last bit.
 
-use super::{Env, is_root};
+use super::{Env, copy_program, is_root};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -46,13 +46,12 @@ impl Env {
             "" => format!("{program} -c x"),
             _ => format!("{program} {sub} x"),
         };
+        let id = id.trim_end_matches('-');
         text.push_str(&format!(
-            "\n[[tool]]\nid = \"{}\"\nprogram = \"{program}\"\n{sub_key}\
+            "\n[[tool]]\nid = \"{id}\"\nprogram = \"{program}\"\n{sub_key}\
              describe = \"For a test.\"\naccess = \"{access}\"\ndecision = \"auto\"\n\
-             profile = \"{profile}\"\ntimeout_s = 60\n\
-             output_kib = 4096\n{keys}match = [\"{example}\"]\n\
-             no_match = [\"{program} --no\"]\n",
-            id.trim_end_matches('-')
+             profile = \"{profile}\"\ntimeout_s = 60\noutput_kib = 4096\n{keys}\
+             match = [\"{example}\"]\nno_match = [\"{program} --no\"]\n"
         ));
         fs::write(&catalog, text).expect("the catalog");
     }
@@ -60,7 +59,7 @@ impl Env {
     /// Adds a shell of the test's own, `NAME -c TEXT`, under a profile; the catalog refuses the
     /// host's by name.
     pub fn shell(&self, name: &str, access: &str, profile: &str) {
-        fs::copy("/bin/sh", self.path("bin").join(name)).expect("a shell");
+        copy_program(Path::new("/bin/sh"), &self.path("bin").join(name));
         // A script is one operand, so its text may be anything.
         let keys = "flags = [\"-c\"]\noperands = { kind = \"message\", min = 1, max = 1 }\n";
         self.template(name, "", (access, profile), keys);
