@@ -16,12 +16,12 @@ use crate::plan::workspace::Workspace;
 use crate::plan::{Plan, Settings};
 use crate::profile::Profiles;
 use crate::record::{Approval, Code, Decision, Refusal, Reply, Text};
-use crate::sandbox::{Gated, Layers, Means, prepare};
+use crate::sandbox::{Fault, Gated, Layers, Means, prepare};
 use crate::source::Faults;
 use crate::supervise::{Sink, watch};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::spawn::Spawner;
-use crate::trail::{PendingIntent, Trail};
+use crate::trail::{Receipt, Trail};
 use circumstances::Decided;
 use recording::{Ending, Recorder};
 use std::ffi::OsString;
@@ -87,20 +87,21 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor. `state` is its folder; `places` must lie outside every workspace.
+    /// Starts a supervisor. `state` is its folder; `load` gives the rules, and places that must lie
+    /// outside every workspace. The spawning thread prepares itself while it reads them.
     ///
     /// # Errors
     /// Those of starting the spawning thread and of reading `/etc/passwd`.
     pub fn start(
         state: &Path,
-        rules: Result<Rules, Faults>,
-        places: Vec<PathBuf>,
+        load: impl FnOnce() -> (Result<Rules, Faults>, Vec<PathBuf>),
     ) -> io::Result<Self> {
+        let layers = Layers::ALL;
+        let spawner = Spawner::start(crate::plan::host::mode()? == Mode::Root, layers.of_thread())?;
+        let (rules, places) = load();
         let passwd = std::fs::read_to_string("/etc/passwd")?;
         let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let kept_out = [state.to_owned()].iter().chain(&places).map(real).collect();
-        let layers = Layers::ALL;
-        let spawner = Spawner::start(crate::plan::host::mode()? == Mode::Root, layers.of_thread())?;
         // Caches only save work; the trail, which is needed, makes and checks its own folders.
         for folder in [state, &state.join("cache"), &state.join("uids")] {
             let made = std::fs::DirBuilder::new().mode(0o700).create(folder);
@@ -153,7 +154,6 @@ impl Supervisor {
         let cache = self.state.join("cache");
         let (workspace, access) = (decided.call.workspace, decided.call.access);
         let slots = self.state.join("uids");
-        let begun = identity::begin(&self.spawner, &slots, &self.passwd, workspace, access)?;
         let host = Host::probe(&self.spawner, Some(&cache.join("host"))).map_err(host_fault)?;
         host.demand(&decided.profile.name, decided.profile.rung)?;
         let cgroup = match Cgroup::new() {
@@ -163,14 +163,15 @@ impl Supervisor {
                 None
             }
         };
-        let chosen = identity::choose(begun, &host, workspace, decided.profile, access)?;
+        let chosen =
+            identity::choose(&host, &slots, &self.passwd, workspace, decided.profile, access)?;
         let (settings, identity) = (&decided.rules.settings, chosen.identity);
         let grouped = cgroup.is_some();
         let plan = Plan::make(&decided.call, decided.profile, settings, &host, identity, grouped)?;
         Ok(Planned { plan, host, chosen, cgroup })
     }
 
-    /// Plan to reply. The intent is being synced while the child builds its sandbox; the gate
+    /// Plan to reply. The child builds its sandbox while the intent is being synced; the gate
     /// opens when the receipt exists and the child has reported every layer in place.
     async fn launch(
         &self,
@@ -185,12 +186,6 @@ impl Supervisor {
         let project = Text::from(decided.call.workspace.path.as_path());
         let template = plan.template.clone();
         let approval = Approval { mode: "auto", template: template.clone(), project };
-        let catalog = decided.rules.catalog.digest();
-        let intent = recording::intent(request.tool, &plan, catalog, approval.clone());
-        let pending = match recorder.intent(intent) {
-            Ok(pending) => pending,
-            Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
-        };
         let stdin = match &request.stdin {
             Stdin::Bytes(content) => Some(content.as_slice()),
             _ => None,
@@ -205,60 +200,55 @@ impl Supervisor {
             layers: self.layers,
         };
         let gated = prepare(&plan, recorder.call().as_str(), means);
-        let ran = self.pass_gate(gated, pending, &plan, &recorder, sink, cancel).await;
-        let ending = match ran {
-            Ok(ending) => ending,
-            Err(reply) => return *reply,
+        let catalog = decided.rules.catalog.digest();
+        let intent = recording::intent(request.tool, &plan, catalog, approval.clone());
+        let receipt = match recorder.intent(intent) {
+            Ok(receipt) => receipt,
+            // The child at the gate ends as it is dropped.
+            Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
         };
+        let ending = pass_gate(gated, &receipt, &plan, &recorder, sink, cancel).await;
         // The id is free again only when the tree is gone.
         drop(chosen);
         recorder.end(&plan, Decision::allowed(&template), approval, ending)
     }
+}
 
-    async fn pass_gate(
-        &self,
-        gated: Result<Gated, crate::sandbox::Fault>,
-        pending: PendingIntent,
-        plan: &Plan,
-        recorder: &Recorder,
-        sink: &mut dyn Sink,
-        cancel: impl Future<Output = i32>,
-    ) -> Result<Ending, Box<Reply>> {
-        let in_place = match gated {
-            Ok(mut gated) => gated.ready().await.map(|()| gated),
-            Err(fault) => Err(fault),
-        };
-        let receipt = match pending.wait() {
-            Ok(receipt) => receipt,
-            Err(error) => {
-                let refusal = recording::unavailable(&error);
-                return Err(Box::new(recording::unrecorded(&refusal)));
-            }
-        };
-        let place = receipt.place().clone();
-        let mut cancel = std::pin::pin!(cancel);
-        if in_place.is_ok()
-            && let Some(signal) = already(cancel.as_mut()).await
-        {
-            // The child at the gate ends as it is dropped.
-            return Ok(Ending::Cancelled { signal, place });
-        }
-        let opened = match in_place {
-            Ok(gated) => gated.open(&receipt).await,
-            Err(fault) => Err(fault),
-        };
-        let child = match opened {
-            Ok(child) => child,
-            Err(fault) => return Ok(Ending::NeverRan { fault, place }),
-        };
-        recorder.started(child.pid(), &plan.layers);
-        tracing::info!(pid = child.pid(), call = %recorder.call(), "started");
-        let deadline = Duration::from_millis(plan.timeout_ms);
-        let watched = watch(child, deadline, plan.output_bytes, sink, cancel).await;
-        Ok(match watched {
-            Ok(ended) => Ending::Ran { ended, place },
-            Err(error) => Ending::Lost { error, place },
-        })
+/// Opens the gate of a child whose intent is durable, and watches it to its end.
+async fn pass_gate(
+    gated: Result<Gated, Fault>,
+    receipt: &Receipt,
+    plan: &Plan,
+    recorder: &Recorder,
+    sink: &mut dyn Sink,
+    cancel: impl Future<Output = i32>,
+) -> Ending {
+    let place = receipt.place().clone();
+    let in_place = match gated {
+        Ok(mut gated) => gated.ready().await.map(|()| gated),
+        Err(fault) => Err(fault),
+    };
+    let mut cancel = std::pin::pin!(cancel);
+    if in_place.is_ok()
+        && let Some(signal) = already(cancel.as_mut()).await
+    {
+        // The child at the gate ends as it is dropped.
+        return Ending::Cancelled { signal, place };
+    }
+    let opened = match in_place {
+        Ok(gated) => gated.open(receipt).await,
+        Err(fault) => Err(fault),
+    };
+    let child = match opened {
+        Ok(child) => child,
+        Err(fault) => return Ending::NeverRan { fault, place },
+    };
+    recorder.started(child.pid(), &plan.layers);
+    tracing::info!(pid = child.pid(), call = %recorder.call(), "started");
+    let deadline = Duration::from_millis(plan.timeout_ms);
+    match watch(child, deadline, plan.output_bytes, sink, cancel).await {
+        Ok(ended) => Ending::Ran { ended, place },
+        Err(error) => Ending::Lost { error, place },
     }
 }
 

@@ -140,7 +140,7 @@ fn the_child_of_a_run_neither_allocates_nor_frees() {
     std::fs::write(workspace.join("a.txt"), "content").expect("a file");
     let uid = nix::unistd::geteuid().as_raw();
     let loaded = Reader { uid, home: None }.load(None);
-    let supervisor = Supervisor::start(&state, loaded.rules, loaded.places);
+    let supervisor = Supervisor::start(&state, || (loaded.rules, loaded.places));
     let supervisor = supervisor.expect("a supervisor");
     // The first run also asks what the host can do, by throw-away children of the same kind.
     let mut runs = Vec::new();

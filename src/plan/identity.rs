@@ -1,12 +1,11 @@
 //! Who the command is: another, unprivileged user where the supervisor is root, the same one
 //! where it is not.
 
-use super::host::{Host, Mode, mode};
+use super::host::{Host, Mode};
 use super::workspace::{Workspace, c_path};
 use crate::profile::Profile;
 use crate::record::{Access, Code, Refusal};
 use crate::sys;
-use crate::sys::spawn::{Spawner, Swapping};
 use nix::fcntl::OFlag;
 use serde::Serialize;
 use std::fs::{File, TryLockError};
@@ -77,61 +76,35 @@ pub struct Chosen {
     pub slot: Option<UidSlot>,
 }
 
-/// What is being made for root's command while other things are found out.
-#[derive(Debug, Default)]
-pub struct Begun {
-    slot: Option<UidSlot>,
-    swapping: Option<Swapping>,
-}
-
-/// Takes a user id, and starts making the namespace whose maps swap it with the owner's.
-///
-/// # Errors
-/// A refusal with code `host` where no id can be had.
-pub fn begin(
-    spawner: &Spawner,
-    slots: &Path,
-    passwd: &str,
-    workspace: &Workspace,
-    access: Access,
-) -> Result<Begun, Refusal> {
-    let failed = |error: io::Error| {
-        let next = "see that the state folder is writable and user ids from 60000 are mapped here";
-        Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
-    };
-    if mode().map_err(failed)? == Mode::User {
-        return Ok(Begun::default());
-    }
-    let slot = UidSlot::take(slots, passwd).map_err(failed)?;
-    let ids = (slot.uid, slot.uid);
-    let swaps = access != Access::None && workspace.owner != ids;
-    let swapping = swaps.then(|| spawner.swap(workspace.owner, ids));
-    Ok(Begun { slot: Some(slot), swapping })
-}
-
 /// Chooses the identity for a run.
 ///
 /// # Errors
-/// A refusal with code `workspace` where a writing command of root would have to be uid 0.
+/// A refusal with code `workspace` where a writing command of root would have to be uid 0, with
+/// code `host` where no id can be had.
 pub fn choose(
-    begun: Begun,
     host: &Host,
+    slots: &Path,
+    passwd: &str,
     workspace: &Workspace,
     profile: &Profile,
     access: Access,
 ) -> Result<Chosen, Refusal> {
-    let Begun { slot, swapping } = begun;
-    let Some(slot) = slot else {
+    if host.mode == Mode::User {
         let (uid, gid) = (host.uid, host.gid);
         let identity = Identity { uid, gid, swapped_with: None, same_user: true };
         return Ok(Chosen { identity, userns: None, slot: None });
+    }
+    let failed = |error: io::Error| {
+        let next = "see that the state folder is writable and user ids from 60000 are mapped here";
+        Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
     };
-    let (uid, gid) = (slot.uid, slot.uid);
-    let plain = Identity { uid, gid, swapped_with: None, same_user: false };
-    let Some(swapping) = swapping else {
+    let slot = UidSlot::take(slots, passwd).map_err(failed)?;
+    let ids = (slot.uid, slot.uid);
+    let plain = Identity { uid: ids.0, gid: ids.1, swapped_with: None, same_user: false };
+    if access == Access::None || workspace.owner == ids {
         return Ok(Chosen { identity: plain, userns: None, slot: Some(slot) });
-    };
-    let mapped = swapping.wait().and_then(|userns| {
+    }
+    let mapped = sys::idmap::swapping(workspace.owner, ids).and_then(|userns| {
         sys::mount::try_idmap(&c_path(&workspace.path), &userns)?;
         Ok(userns)
     });

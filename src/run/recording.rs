@@ -9,7 +9,7 @@ use crate::record::{
 use crate::sandbox::Fault;
 use crate::supervise::{Ended, Stop};
 use crate::sys::wait::{self, Usage};
-use crate::trail::{self, CallId, PendingIntent, Place, Trail};
+use crate::trail::{self, CallId, Place, Receipt, Trail};
 use sha2::{Digest as _, Sha256};
 use std::io;
 
@@ -104,9 +104,9 @@ impl Recorder {
         }
     }
 
-    /// Hands the intent to the writer; it is being synced when this returns.
-    pub(super) fn intent(&self, intent: Intent) -> Result<PendingIntent, trail::Error> {
-        self.trail.intent_start(&self.session, &self.call, Box::new(intent))
+    /// Records the intent; it is on stable storage when this returns.
+    pub(super) fn intent(&self, intent: Intent) -> Result<Receipt, trail::Error> {
+        self.trail.intent(&self.session, &self.call, Box::new(intent))
     }
 
     /// Records that the program was executed; not waited for.

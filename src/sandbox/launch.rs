@@ -228,13 +228,15 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
             report,
             keep,
         };
+        // From here on the child is being made; what follows happens meanwhile.
+        let launch = spawner.launch(program);
         Ok(Gated {
             call: call.to_owned(),
             plan: plan.digest(),
             report: fd::watched(report_read)?,
             steps,
             places,
-            held: Some(Held { launch: spawner.launch(program), gate, pipes, cgroup }),
+            held: Some(Held { launch, gate, pipes, cgroup }),
         })
     };
     made().map_err(Fault::Prepare)

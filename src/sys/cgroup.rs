@@ -77,15 +77,27 @@ impl Drop for Cgroup {
 fn own_group() -> io::Result<PathBuf> {
     let membership = fs::read_to_string("/proc/self/cgroup")?;
     let inside = membership.lines().find_map(|line| line.strip_prefix("0::/"));
+    let top = USUAL_TOPS.into_iter().map(PathBuf::from).find(|top| is_version_2(top));
+    let top = top.map_or_else(mounted_top, Ok)?;
+    Ok(top.join(inside.ok_or(io::ErrorKind::NotFound)?))
+}
+
+/// Where the hierarchy is on nearly every system: alone, or beside version 1.
+const USUAL_TOPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+fn is_version_2(top: &Path) -> bool {
+    let magic = nix::sys::statfs::CGROUP2_SUPER_MAGIC;
+    nix::sys::statfs::statfs(top).is_ok_and(|found| found.filesystem_type() == magic)
+}
+
+/// Looks for the hierarchy among all mounts.
+fn mounted_top() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let top = mounts.lines().find_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(3);
         let (root, point) = (place.next()?, place.next()?);
-        (kind.starts_with("cgroup2 ") && root == "/").then(|| Path::new(point))
+        (kind.starts_with("cgroup2 ") && root == "/").then(|| PathBuf::from(point))
     });
-    match (inside, top) {
-        (Some(inside), Some(top)) => Ok(top.join(inside)),
-        _ => Err(io::ErrorKind::NotFound.into()),
-    }
+    top.ok_or_else(|| io::ErrorKind::NotFound.into())
 }

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 /// A range of ids that exist in this user namespace: first id and count.
 type Range = (u64, u64);
@@ -17,7 +18,7 @@ type Range = (u64, u64);
 /// Those of making a user namespace, writing its maps and opening it.
 pub fn swapping(owner: (u32, u32), child: (u32, u32)) -> io::Result<OwnedFd> {
     super::spawn::with_user_namespace(|pid| {
-        let users = swap(&ranges("/proc/self/uid_map")?, owner.0, child.0);
+        let users = swap(&users()?, owner.0, child.0);
         write_map(&format!("/proc/{pid}/uid_map"), &users)?;
         let groups = swap(&ranges("/proc/self/gid_map")?, owner.1, child.1);
         write_map(&format!("/proc/{pid}/gid_map"), &groups)?;
@@ -34,6 +35,16 @@ pub fn exists(id: u32) -> io::Result<bool> {
     Ok(ranges("/proc/self/uid_map")?
         .iter()
         .any(|(start, count)| (*start..start + count).contains(&id)))
+}
+
+/// Returns the user ids that exist here; a map is written once and never changes.
+fn users() -> io::Result<Vec<Range>> {
+    static USERS: OnceLock<Vec<Range>> = OnceLock::new();
+    if let Some(users) = USERS.get() {
+        return Ok(users.clone());
+    }
+    let users = ranges("/proc/self/uid_map")?;
+    Ok(USERS.get_or_init(|| users).clone())
 }
 
 /// Reads the ids that exist here: the first column and the count of each line.

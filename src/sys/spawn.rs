@@ -9,12 +9,13 @@
 use super::child;
 use super::seccomp::{self, Sockets};
 use super::step::Program;
-use nix::sched::CloneFlags;
+use nix::sched::{CloneFlags, CpuSet};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use std::arch::asm;
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::thread::JoinHandleExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
@@ -137,26 +138,10 @@ impl Drop for Stack {
     }
 }
 
-/// What a spawning thread is asked for.
-enum Job {
-    /// Making the child of a program.
-    Child { program: Program, pidfd: Arc<AtomicI32>, done: mpsc::SyncSender<io::Result<i32>> },
-    /// Making a user namespace that swaps the ids of an owner and a child.
-    Swap { owner: (u32, u32), child: (u32, u32), done: mpsc::SyncSender<io::Result<OwnedFd>> },
-}
-
-/// A user namespace that is being made.
-#[derive(Debug)]
-pub struct Swapping(mpsc::Receiver<io::Result<OwnedFd>>);
-
-impl Swapping {
-    /// Waits until it is made.
-    ///
-    /// # Errors
-    /// As [`super::idmap::swapping`].
-    pub fn wait(self) -> io::Result<OwnedFd> {
-        self.0.recv().map_err(lost)?
-    }
+struct Job {
+    program: Program,
+    pidfd: Arc<AtomicI32>,
+    done: mpsc::SyncSender<io::Result<i32>>,
 }
 
 fn lost(_: mpsc::RecvError) -> io::Error {
@@ -186,7 +171,9 @@ impl Spawner {
     /// Those of making a thread.
     pub fn start(root: bool, layers: ThreadLayers) -> io::Result<Self> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(JOBS_MAX);
-        std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
+        let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
+        let builder = std::thread::Builder::new().name("spawner".to_owned());
+        let thread = builder.spawn(move || {
             let ready = prepare_thread(root, layers);
             // Compiled while the caller reads its rules; a failure shows where it is used.
             for sockets in [Sockets::Internet, Sockets::None, Sockets::Local] {
@@ -194,23 +181,18 @@ impl Spawner {
             }
             let mut stock = Stock::new(root && ready.is_ok());
             while let Ok(job) = queue.recv() {
-                match job {
-                    Job::Child { program, pidfd, done } => {
-                        let made = match &ready {
-                            Ok(()) => make(&program, &pidfd, stock.take()),
-                            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
-                        };
-                        // Dropping the program closes this process's copies of the child's
-                        // pipes, so that their other ends see the child end; only then is the
-                        // result told.
-                        drop(program);
-                        // Whoever asked may have given up; the child is theirs all the same.
-                        drop(done.send(made));
-                    }
-                    Job::Swap { owner, child, done } => {
-                        drop(done.send(super::idmap::swapping(owner, child)));
-                    }
-                }
+                // Children may run wherever this process may.
+                let placed = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &allowed);
+                debug_assert!(placed.is_ok(), "a thread may use what its process may");
+                let made = match &ready {
+                    Ok(()) => make(&job.program, &job.pidfd, stock.take()),
+                    Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+                };
+                // Dropping the program closes this process's copies of the child's pipes, so
+                // that their other ends see the child end; only then is the result told.
+                drop(job.program);
+                // Whoever asked may have given up; the child is theirs to end all the same.
+                drop(job.done.send(made));
             }
             // The sender lives as long as the process; a thread that ended would end its
             // children with it, so it never does.
@@ -218,6 +200,7 @@ impl Spawner {
                 std::thread::park();
             }
         })?;
+        start_elsewhere(&thread, allowed);
         Ok(Self { jobs })
     }
 
@@ -225,21 +208,11 @@ impl Spawner {
     pub fn launch(&self, program: Program) -> Launch {
         let pidfd = Arc::new(AtomicI32::new(-1));
         let (done_sender, done) = mpsc::sync_channel(1);
-        let job = Job::Child { program, pidfd: Arc::clone(&pidfd), done: done_sender };
+        let job = Job { program, pidfd: Arc::clone(&pidfd), done: done_sender };
         // A closed queue means that the thread died; the dropped job then closes the report
         // pipe and `done`, which `Launch` tells as an error.
         drop(self.jobs.send(job));
         Launch { pidfd, done }
-    }
-}
-
-impl Spawner {
-    /// Starts making a user namespace that swaps two pairs of user and group id.
-    pub fn swap(&self, owner: (u32, u32), child: (u32, u32)) -> Swapping {
-        let (done, made) = mpsc::sync_channel(1);
-        // As for `launch`: a thread that is gone shows where the result is awaited.
-        drop(self.jobs.send(Job::Swap { owner, child, done }));
-        Swapping(made)
     }
 }
 
@@ -295,6 +268,33 @@ impl Launch {
     pub fn wait(&self) -> io::Result<i32> {
         self.done.recv().map_err(lost)?
     }
+}
+
+/// Moves a thread that has just been made to another processor than this one.
+///
+/// The kernel starts it here and lets it wait, or this thread instead, for about a millisecond
+/// while another processor idles; all that it prepares would come too late. It gets the whole set
+/// back with its first job, which is sent after this.
+fn start_elsewhere(thread: &std::thread::JoinHandle<()>, allowed: CpuSet) {
+    let mut others = allowed;
+    // SAFETY: the call takes nothing and gives a number.
+    let here = unsafe { libc::sched_getcpu() };
+    let removed = usize::try_from(here).ok().and_then(|here| others.unset(here).ok());
+    let any = (0..CpuSet::count()).any(|cpu| others.is_set(cpu).unwrap_or(false));
+    if removed.is_none() || !any {
+        return;
+    }
+    // SAFETY: the thread lives as long as the process, so its handle is valid; the set is plain
+    // data of the size passed, and only read.
+    let moved = unsafe {
+        libc::pthread_setaffinity_np(
+            thread.as_pthread_t(),
+            size_of::<CpuSet>(),
+            (&raw const others).cast(),
+        )
+    };
+    // It only saves time.
+    tracing::trace!(moved, "moved the spawning thread");
 }
 
 /// Gives the thread its own file system state, no signals, no capability to hand on, and the

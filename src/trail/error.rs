@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// A record cannot be written as JSON.
     Encode(String),
-    /// The writer thread cannot be started, or ended although it was still needed.
+    /// A writer of this process panicked in the middle of its work.
     Writer(String),
 }
 
@@ -152,7 +152,7 @@ impl Error {
             }
             Self::TooLong { .. } => "pass less on the command line, for example by a file".into(),
             Self::Encode(_) => "report this".to_owned(),
-            Self::Writer(_) => "raise the limit on threads of this user, and try again".to_owned(),
+            Self::Writer(_) => "start the supervisor again".to_owned(),
         }
     }
 }

@@ -43,4 +43,4 @@ pub use error::{Cause, Error};
 pub use line::{Decoded, LINE_BYTES_MAX};
 pub use read::{Records, Stats, human, records, stats};
 pub use verify::{Report, Verdict, verify};
-pub use writer::{PendingIntent, Place, Receipt, Trail};
+pub use writer::{Place, Receipt, Trail};

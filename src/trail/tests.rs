@@ -258,8 +258,7 @@ fn a_call_is_on_the_disk_in_order_and_can_be_read() {
 fn what_a_receipt_names_is_on_the_disk_while_the_trail_is_open() {
     let (_state, dir) = state();
     let (trail, call) = (Trail::open(&dir).expect("a new trail"), call());
-    let pending = trail.intent_start("s-1", &call, intent(&["git"])).expect("sent");
-    let receipt = pending.wait().expect("a receipt");
+    let receipt = trail.intent("s-1", &call, intent(&["git"])).expect("durable");
     assert_eq!((receipt.call(), receipt.plan()), (&call, &Digest([9; 32])));
     let lines = lines_of(&dir);
     let seq = usize::try_from(receipt.place().seqs.start).expect("small");

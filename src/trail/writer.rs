@@ -1,9 +1,11 @@
 //! The writer: group commit, and the only maker of receipts.
 //!
-//! One thread writes. It takes one request, adds what is queued already, and gives the lot one
-//! lock, one write and, if anyone waits for it, one sync. There is no timer: while one sync
-//! runs, the next batch gathers. Two locks are at work: the queue puts the threads of this
-//! process in order, the lock file the processes.
+//! One caller at a time writes, for all: it takes what is queued and gives the lot one lock, one
+//! write and, if anyone waits for it, one sync. Those who come meanwhile queue up and find their
+//! records written, or the first of them writes for the rest. There is no timer: while one sync
+//! runs, the next batch gathers. There is no thread either: a call that is alone pays for no
+//! hand-over. Two locks are at work: the writer's puts the threads of this process in order, the
+//! lock file the processes.
 //!
 //! After a failed write or sync the writer is poisoned: it answers everything from then on
 //! with the same error, because nobody knows what of the batch is on the disk.
@@ -15,13 +17,11 @@ use super::file::{Folder, LogFile};
 use super::line::{Entry, Stamp};
 use super::recover::{End, is_clean, settle};
 use crate::record::{Body, Digest, Intent};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
-
-/// Most requests that wait for the writer; a caller that brings one more waits.
-const QUEUE_MAX: usize = 256;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard};
 
 /// Most records that are taken into one write.
 const BATCH_RECORDS_MAX: usize = 4096;
@@ -43,9 +43,8 @@ pub struct Place {
     pub root: Digest,
 }
 
-/// Proof that an intent is on stable storage. Only [`Trail::intent`] and
-/// [`PendingIntent::wait`] make one, after the sync returned; it cannot be copied, so one
-/// intent starts one command.
+/// Proof that an intent is on stable storage. Only [`Trail::intent`] makes one, after the sync
+/// returned; it cannot be copied, so one intent starts one command.
 #[derive(Debug)]
 #[must_use = "a receipt lets exactly one command start"]
 pub struct Receipt {
@@ -71,36 +70,13 @@ impl Receipt {
     }
 }
 
-/// An intent on its way to the disk.
-#[derive(Debug)]
-#[must_use = "nothing may start before the wait returned a receipt"]
-pub struct PendingIntent {
-    call: CallId,
-    plan: Digest,
-    answer: Receiver<Result<Place, Error>>,
-}
-
-impl PendingIntent {
-    /// Waits until the intent is on stable storage.
-    ///
-    /// # Errors
-    /// The record could not be made durable; nothing may start.
-    pub fn wait(self) -> Result<Receipt, Error> {
-        let Self { call, plan, answer } = self;
-        let place = receive(&answer)?;
-        assert!(place.seqs.end == place.seqs.start + 1, "an intent is one record");
-        Ok(Receipt { call, plan, place })
-    }
-}
-
 /// The trail, open for writing.
-///
-/// Dropping it writes what is still queued, without a sync.
 #[derive(Debug)]
 pub struct Trail {
-    // An option only so that the drop can close the queue before it joins the thread.
-    queue: Option<SyncSender<Request>>,
-    thread: Option<JoinHandle<()>>,
+    /// Requests that nobody has written yet. Each of their callers waits for the writer, so there
+    /// are never more than callers.
+    queue: Mutex<VecDeque<Request>>,
+    writer: Mutex<Writer>,
 }
 
 impl Trail {
@@ -121,12 +97,7 @@ impl Trail {
             settle(&folder, &segment, &lock.lock()?)?;
         }
         let writer = Writer { folder, lock, segment, end: None, poison: None };
-        let (sender, receiver) = sync_channel(QUEUE_MAX);
-        let thread = std::thread::Builder::new()
-            .name("trail".to_owned())
-            .spawn(move || writer.serve(&receiver))
-            .map_err(|error| Error::Writer(error.to_string()))?;
-        Ok(Self { queue: Some(sender), thread: Some(thread) })
+        Ok(Self { queue: Mutex::default(), writer: Mutex::new(writer) })
     }
 
     /// Appends records of a call and waits until they, and all that was appended before them,
@@ -140,16 +111,20 @@ impl Trail {
         call: &CallId,
         bodies: Vec<Body>,
     ) -> Result<Place, Error> {
-        receive(&self.send_durable(sess, call, &bodies)?)
+        self.commit_durably(encode(sess, call, &bodies)?)
     }
 
-    /// Appends records of a call without waiting. They are durable after the next durable
+    /// Appends records of a call without a sync. They are durable after the next durable
     /// append of this trail has returned, which is also where a failure to write them shows.
     ///
     /// # Errors
-    /// A record is too long, or the writer has ended.
+    /// A record is too long, or a writer has panicked.
     pub fn append(&self, sess: &str, call: &CallId, bodies: Vec<Body>) -> Result<(), Error> {
-        self.send(Request { entries: encode(sess, call, &bodies)?, answer: None })
+        self.queue(Request { entries: encode(sess, call, &bodies)?, answer: None })?;
+        let mut writer = locked(&self.writer)?;
+        let batch = self.take()?;
+        writer.serve(batch);
+        Ok(())
     }
 
     /// Records an intent and waits until it is on stable storage.
@@ -157,58 +132,54 @@ impl Trail {
     /// # Errors
     /// The record is too long or could not be made durable; nothing may start.
     pub fn intent(&self, sess: &str, call: &CallId, intent: Box<Intent>) -> Result<Receipt, Error> {
-        self.intent_start(sess, call, intent)?.wait()
-    }
-
-    /// Starts to record an intent, so that other work can be done while the disk syncs.
-    ///
-    /// # Errors
-    /// The record is too long, or the writer has ended; nothing may start.
-    pub fn intent_start(
-        &self,
-        sess: &str,
-        call: &CallId,
-        intent: Box<Intent>,
-    ) -> Result<PendingIntent, Error> {
         let plan = intent.plan_sha256;
-        let answer = self.send_durable(sess, call, &[Body::Intent(intent)])?;
-        Ok(PendingIntent { call: call.clone(), plan, answer })
+        let place = self.commit_durably(encode(sess, call, &[Body::Intent(intent)])?)?;
+        assert!(place.seqs.end == place.seqs.start + 1, "an intent is one record");
+        Ok(Receipt { call: call.clone(), plan, place })
     }
 
-    fn send_durable(
-        &self,
-        sess: &str,
-        call: &CallId,
-        bodies: &[Body],
-    ) -> Result<Receiver<Result<Place, Error>>, Error> {
+    /// Queues records and returns when they are on stable storage: written by this caller
+    /// together with all that is queued, or by another one meanwhile.
+    fn commit_durably(&self, entries: Vec<Entry>) -> Result<Place, Error> {
         let (sender, answer) = sync_channel(1);
-        let entries = encode(sess, call, bodies)?;
-        self.send(Request { entries, answer: Some(sender) })?;
-        Ok(answer)
-    }
-
-    fn send(&self, request: Request) -> Result<(), Error> {
-        let sent = self.queue.as_ref().map(|queue| queue.send(request));
-        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(writer_ended()) }
-    }
-}
-
-impl Drop for Trail {
-    fn drop(&mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic of the writer has shown itself to whoever waited for an answer.
-            thread.join().ok();
+        self.queue(Request { entries, answer: Some(sender) })?;
+        let mut writer = locked(&self.writer)?;
+        loop {
+            if let Ok(place) = answer.try_recv() {
+                return place;
+            }
+            // The own request is still queued, so a batch makes headway until it is in one.
+            let batch = self.take()?;
+            assert!(!batch.is_empty(), "a request is queued or answered");
+            writer.serve(batch);
         }
     }
+
+    fn queue(&self, request: Request) -> Result<(), Error> {
+        locked(&self.queue)?.push_back(request);
+        Ok(())
+    }
+
+    /// Takes what is queued, up to the limits of one write.
+    fn take(&self) -> Result<Vec<Request>, Error> {
+        let mut queue = locked(&self.queue)?;
+        let (mut batch, mut records, mut bytes) = (Vec::new(), 0, 0);
+        while let Some(next) = queue.front() {
+            records += next.entries.len();
+            bytes += bytes_max(&next.entries);
+            let full = records > BATCH_RECORDS_MAX || bytes > BATCH_BYTES_MAX;
+            if full && !batch.is_empty() {
+                break;
+            }
+            batch.extend(queue.pop_front());
+        }
+        Ok(batch)
+    }
 }
 
-fn writer_ended() -> Error {
-    Error::Writer("it ended before its time".to_owned())
-}
-
-fn receive(answer: &Receiver<Result<Place, Error>>) -> Result<Place, Error> {
-    answer.recv().unwrap_or_else(|_| Err(writer_ended()))
+/// A lock that a panic left behind says that nobody knows what was written.
+fn locked<T>(lock: &Mutex<T>) -> Result<MutexGuard<'_, T>, Error> {
+    lock.lock().map_err(|_| Error::Writer("a writer of this process has panicked".to_owned()))
 }
 
 /// Encodes in the caller's thread, so that what is too long never enters the queue.
@@ -265,6 +236,7 @@ struct Request {
     answer: Option<SyncSender<Result<Place, Error>>>,
 }
 
+#[derive(Debug)]
 struct Writer {
     folder: Folder,
     lock: LogFile,
@@ -275,22 +247,18 @@ struct Writer {
 }
 
 impl Writer {
-    fn serve(mut self, queue: &Receiver<Request>) {
-        let mut held_over = None;
-        while let Some(first) = held_over.take().or_else(|| queue.recv().ok()) {
-            let batch;
-            (batch, held_over) = drain(first, queue);
-            let result = match &self.poison {
-                Some(error) => Err(error.clone()),
-                None => self.commit(&batch),
-            };
-            self.poison = result.as_ref().err().cloned();
-            for (index, request) in batch.into_iter().enumerate() {
-                let place = result.as_ref().map(|places| places[index].clone());
-                if let Some(answer) = request.answer {
-                    // A caller that no longer waits has given the call up.
-                    answer.send(place.map_err(Clone::clone)).ok();
-                }
+    /// Writes a batch and answers everyone in it.
+    fn serve(&mut self, batch: Vec<Request>) {
+        let result = match &self.poison {
+            Some(error) => Err(error.clone()),
+            None => self.commit(&batch),
+        };
+        self.poison = result.as_ref().err().cloned();
+        for (index, request) in batch.into_iter().enumerate() {
+            let place = result.as_ref().map(|places| places[index].clone());
+            if let Some(answer) = request.answer {
+                // A caller that no longer waits has given the call up.
+                answer.send(place.map_err(Clone::clone)).ok();
             }
         }
     }
@@ -321,21 +289,4 @@ impl Writer {
         self.end = Some(end);
         Ok(places)
     }
-}
-
-/// Takes what is queued already, up to the limits of one write; what would not fit any more
-/// is held over for the next one.
-fn drain(first: Request, queue: &Receiver<Request>) -> (Vec<Request>, Option<Request>) {
-    let mut records = first.entries.len();
-    let mut bytes = bytes_max(&first.entries);
-    let mut batch = vec![first];
-    while let Ok(next) = queue.try_recv() {
-        records += next.entries.len();
-        bytes += bytes_max(&next.entries);
-        if records > BATCH_RECORDS_MAX || bytes > BATCH_BYTES_MAX {
-            return (batch, Some(next));
-        }
-        batch.push(next);
-    }
-    (batch, None)
 }

@@ -224,7 +224,8 @@ fn call(env: &Env, argv: Vec<OsString>) -> Value {
     }
     let reader = Reader { uid: nix::unistd::geteuid().as_raw(), home: None };
     let rules = reader.load(None).rules;
-    let supervisor = Supervisor::start(&env.path("state"), rules, Vec::new()).expect("it starts");
+    let supervisor = Supervisor::start(&env.path("state"), || (rules, Vec::new()));
+    let supervisor = supervisor.expect("it starts");
     let request = Request {
         tool: "run_command",
         session: None,

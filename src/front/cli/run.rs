@@ -15,8 +15,11 @@ pub(super) fn run(args: RunArgs, surroundings: &Surroundings) -> u8 {
     let Some(state) = &surroundings.state else {
         return say_fault("no state folder: set HOME or PINFOLD_HOME. Nothing ran.");
     };
-    let loaded = surroundings.load();
-    let supervisor = match Supervisor::start(state, loaded.rules, loaded.places) {
+    let load = || {
+        let loaded = surroundings.load();
+        (loaded.rules, loaded.places)
+    };
+    let supervisor = match Supervisor::start(state, load) {
         Ok(supervisor) => supervisor,
         Err(error) => return say_fault(&format!("the supervisor cannot start: {error}")),
     };
