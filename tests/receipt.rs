@@ -88,9 +88,9 @@ fn a_receipt_cannot_be_forged() {
         ("constructed", "let receipt = Receipt::new(call, plan, place);", "E0599"),
         ("made by an inner door", "let receipt: pinfold::trail::writer::Receipt;", "E0603"),
         (
-            "made from a pending intent",
-            "let _ = |pending: pinfold::trail::PendingIntent| pending.answer;",
-            "E0616",
+            "made past the sync",
+            "let _ = |trail: pinfold::trail::Trail| trail.commit_durably(Vec::new());",
+            "E0624",
         ),
     ] {
         let output = compile(line);
