@@ -6,25 +6,25 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files and folders"))]
 
-/// The kernel; the only unsafe code; knows nothing of the product.
+// The kernel; the only unsafe code; knows nothing of the product.
 pub mod sys;
-/// Configuration text: reading it with spans, and faults that point at path:line:col.
+// Configuration text: reading it with spans, and faults that point at path:line:col.
 pub mod source;
-/// The vocabulary that is written to the trail or crosses a door.
+// The vocabulary that is written to the trail or crosses a door.
 pub mod record;
-/// What may a command touch? Pure: parse, inherit, check.
+// What may a command touch? Pure: parse, inherit, check.
 pub mod profile;
-/// May it run? Pure: parse, match, and the pinning of programs.
+// May it run? Pure: parse, match, and the pinning of programs.
 pub mod catalog;
-/// Everything a launch will do: printable, comparable, digestible.
+// Everything a launch will do: printable, comparable, digestible.
 pub mod plan;
-/// What happened, durably; the only maker of receipts.
+// What happened, durably; the only maker of receipts.
 pub mod trail;
-/// Carries a plan out: compiles it to steps, and holds the child at the gate.
+// Carries a plan out: compiles it to steps, and holds the child at the gate.
 pub mod sandbox;
-/// How did it end? Output, deadline, the end of the tree.
+// How did it end? Output, deadline, the end of the tree.
 pub mod supervise;
-/// The pipeline: the only place that calls the stages in order.
+// The pipeline: the only place that calls the stages in order.
 pub mod run;
-/// The doors: bytes to requests, replies to bytes. No decisions.
+// The doors: bytes to requests, replies to bytes. No decisions.
 pub mod front;

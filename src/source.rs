@@ -3,7 +3,7 @@
 //! Every file of Pinfold's configuration is read through [`Table`], which collects
 //! faults instead of stopping at the first one. Nothing here knows what the keys mean.
 //! A file's text never reaches a decision with a fault left in it: readers hand out
-//! their result only through [`Source::finish`].
+//! their result only through [`Source::read`].
 #![forbid(unsafe_code)]
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};

@@ -1,12 +1,12 @@
 //! The trail: what happened, durably, in the order in which it happened.
 //!
 //! The room answers one question for the launcher ("may this start?", with a [`Receipt`]) and
-//! one for people ("what happened?", with [`verify`], [`records`] and [`stats`]). A record is one
+//! one for people ("what happened?", with [`verify()`], [`records`] and [`stats`]). A record is one
 //! line of JSON; each line names the SHA-256 leaf of the line before it, so a line cannot be
 //! changed, dropped, doubled or moved without the next one showing it.
 //!
 //! What never enters: policy (nothing here decides whether a command may run), secrets (callers
-//! redact first), and file operations outside [`file`], which alone knows what durable means.
+//! redact first), and file operations outside [`mod@file`], which alone knows what durable means.
 //!
 //! What a crash means, by the moment at which it comes:
 //!

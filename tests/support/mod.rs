@@ -11,6 +11,7 @@ pub mod twin;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -90,7 +91,8 @@ pub fn is_root() -> bool {
 /// Prints why a test proves nothing here. Where the host should have had the feature, the
 /// caller fails instead.
 pub fn skip(why: &str) {
-    eprintln!("SKIPPED: {why}");
+    // Written past the capture of the test runner, so that it is seen when the test passes.
+    writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
 }
 
 /// Finds the rung of this host once, by a run, and fails where `PINFOLD_REQUIRE` asked for more.
