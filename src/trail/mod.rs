@@ -6,7 +6,7 @@
 //! changed, dropped, doubled or moved without the next one showing it.
 //!
 //! What never enters: policy (nothing here decides whether a command may run), secrets (callers
-//! redact first), and file operations outside [`mod@file`], which alone knows what durable means.
+//! redact first), and file operations outside `file`, which alone knows what durable means.
 //!
 //! What a crash means, by the moment at which it comes:
 //!
