@@ -1,6 +1,7 @@
 //! The pipeline: the only place that calls the stages in order.
 //!
-//! request → decision → plan → durable intent → gated child → watch → durable end → reply.
+//! request → decision → plan → gated child, while its intent is made durable → watch → durable
+//! end → reply.
 //! Whatever stops a request before the gate is recorded as a refusal, or as the end of its
 //! intent, and nothing ran. If the supervisor dies after any line here, the child at the gate
 //! ends without having executed anything, and a running tree ends with it.
@@ -104,7 +105,7 @@ impl Supervisor {
         let kept_out = [state.to_owned()].iter().chain(&places).map(real).collect();
         // Caches only save work; the trail, which is needed, makes and checks its own folders.
         for folder in [state, &state.join("cache"), &state.join("uids")] {
-            let made = std::fs::DirBuilder::new().mode(0o700).create(folder);
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             tracing::trace!(?made, folder = %folder.display(), "state folder");
         }
         let state = state.to_owned();

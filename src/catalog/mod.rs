@@ -117,6 +117,13 @@ impl Catalog {
         Source::new(self.file.as_path(), self.text.as_str()).place(template.offset)
     }
 
+    /// Makes a fault that points at a template of this catalog.
+    pub fn fault_at(&self, template: &Template, title: &str, hint: &str) -> Faults {
+        let source = Source::new(self.file.as_path(), self.text.as_str());
+        source.fault_hint(&(template.offset..template.offset + 1), title, hint);
+        source.checked().err().unwrap_or_default()
+    }
+
     /// Finds the `[[refuse]]` entry for a subcommand.
     fn listed_refusal(&self, program: &str, sub: &str) -> Option<&ListedRefusal> {
         let index = self.refusal_of.get(&(program.to_owned(), sub.to_owned()))?;

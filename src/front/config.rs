@@ -284,13 +284,12 @@ fn every_profile_exists(catalog: &Catalog, profiles: &Profiles) -> Result<(), Fa
     let mut faults = Faults::default();
     for template in catalog.templates() {
         if !profiles.contains(&template.profile) {
-            let place = PathBuf::from(catalog.source_place(template));
             let title = format!(
                 "template `{}` names profile `{}`, which does not exist",
                 template.id, template.profile
             );
             let known = profiles.names().collect::<Vec<_>>().join(", ");
-            faults.merge(Faults::whole_file(&place, &title, &format!("profiles: {known}")));
+            faults.merge(catalog.fault_at(template, &title, &format!("profiles: {known}")));
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }

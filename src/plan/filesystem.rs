@@ -46,6 +46,8 @@ pub enum Mount {
         /// The path.
         #[serde(serialize_with = "as_text")]
         path: PathBuf,
+        /// What it must be.
+        inode: Inode,
         /// Whether it is a folder.
         folder: bool,
         /// The profile's line.

@@ -3,7 +3,8 @@
 //! A plan is made from a decision, a profile and what the host can do; the sandbox only carries
 //! it out. Its digest stands in the `intent`, so the record commits to exactly what is enforced.
 //! The room looks at the host and at names in the workspace, never at contents, and changes
-//! nothing but the probe's memory. A crash here happens before anything runs.
+//! nothing but the probe's memory and the lock of a user id. A crash here happens before anything
+//! runs.
 #![forbid(unsafe_code)]
 
 pub mod environment;

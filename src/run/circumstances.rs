@@ -109,7 +109,10 @@ fn changed(name: &str, found: Digest) -> Refusal {
 /// The record names the first fault; whoever must mend them sees all.
 fn config_refusal(faults: &Faults) -> Refusal {
     let next = "correct the places shown; the compiled-in rules do not step in for broken ones";
-    let reason = format!("it has {} faults, the first: {}", faults.len(), faults.first_line());
+    let reason = match faults.len() {
+        1 => format!("it has a fault: {}", faults.first_line()),
+        count => format!("it has {count} faults, the first: {}", faults.first_line()),
+    };
     let detail = Some(faults.to_string());
     Refusal { detail, ..Refusal::new(Code::Config, "the configuration", reason, next) }
 }

@@ -319,9 +319,10 @@ impl<'p> Steps<'p> {
             Mount::Hold { piece, rest, inode, .. } | Mount::Mask { piece, rest, inode, .. } => {
                 (*piece, rest, *inode)
             }
-            Mount::HostMask { path, .. } => {
+            Mount::HostMask { path, inode: is, .. } => {
                 let path = staged(path);
                 self.push(Step::OpenBeneath { dir: Dir::Cwd, path, to: FOUND });
+                self.push(Step::Check { fd: FOUND, is: inode(*is) });
                 return Some(FOUND);
             }
             _ => return None,

@@ -312,6 +312,17 @@ fn a_mask_outside_the_workspace_hides_as_one_inside() {
         env.profile(name, "read-only", &format!("{read}{}", mask(&masked)));
         hidden(name, &secret);
     }
+    // A template that sees nothing of the workspace still sees what its profile names.
+    env.profile("blind", "none", &format!("{read}{}", mask(&secret)));
+    env.allowed("blind", &["read", &seen]);
+    env.denied("blind", &["read", &secret], &UNREADABLE);
+    // A grant inside what is masked contradicts it.
+    let deep = env.path("home/other/deep");
+    fs::create_dir(&deep).expect("a folder");
+    let within = format!("[[read]]\npath = \"{}\"\nwhy = \"r\"\n", deep.display());
+    env.profile("within", "read-only", &format!("{within}{}", mask(&format!("{home}/other"))));
+    let answer = env.cmd(&["probe", "within", "ids"]);
+    assert_eq!((answer.code, answer.refusal()), (126, "profile-unavailable"), "{answer:?}");
     // The folder around the workspace shows it a second time.
     let inner = env.file(".env", "SECRET=1");
     let around = env.path("").to_str().expect("UTF-8").trim_end_matches('/').to_owned();

@@ -194,7 +194,7 @@ fn a_fault_of_the_configuration_is_shown_with_its_line_and_a_caret() {
     let said = pinfolds_lines(&env.pinfold(&["run", "--", "pwd"]));
     let place = config.display();
     let expected = format!(
-        "pinfold: failed [config] the configuration: it has 2 faults, the first: error: \
+        "pinfold: failed [config] the configuration: it has 2 faults, the first: \
          unknown key `catalogue` --> {place}:2:1. Nothing ran. Next: correct the places shown; \
          the compiled-in rules do not step in for broken ones.\n\
          pinfold: error: unknown key `catalogue`\n\

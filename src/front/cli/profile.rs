@@ -45,7 +45,8 @@ fn check(profiles: Result<Profiles, Faults>) -> u8 {
     match profiles {
         Ok(profiles) => print(&format!("{} profiles are sound", profiles.names().count())),
         Err(faults) => {
-            say(&format!("{faults}\n{} faults", faults.len()));
+            let count = faults.len();
+            say(&format!("{faults}\n{count} {}", if count == 1 { "fault" } else { "faults" }));
             1
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{Builder, Mount, executes, linked, make_rights, missing_write, other_names};
 use crate::plan::Toolchain;
+use crate::plan::workspace::Inode;
 use crate::profile::{Entry, PathSpec, Root};
 use crate::record::{Access, Code, Refusal, Text};
 use crate::sys::landlock::Rights;
@@ -164,7 +165,8 @@ impl Builder<'_> {
             return Err(other_names(entry, found.nlink()));
         }
         let place = entry.place.clone();
-        Ok(Some(Mount::HostMask { path, folder: found.is_dir(), place }))
+        let inode = Inode { dev: found.dev(), ino: found.ino() };
+        Ok(Some(Mount::HostMask { inode, path, folder: found.is_dir(), place }))
     }
 
     /// The program itself, its interpreter and its loader: executable whatever the profile says.
