@@ -32,6 +32,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// How long a child may take to put its layers in place; a host that is heavily loaded needs a
+/// few hundred milliseconds.
+const BUILD_WAIT: Duration = Duration::from_secs(30);
+
 /// Most bytes of standard input that a run is given.
 pub const STDIN_BYTES_MAX: u64 = 16 << 20;
 
@@ -101,14 +105,14 @@ impl Supervisor {
         let spawner = Spawner::start(crate::plan::host::mode()? == Mode::Root, layers.of_thread())?;
         let (rules, places) = load();
         let passwd = std::fs::read_to_string("/etc/passwd")?;
-        let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        let kept_out = [state.to_owned()].iter().chain(&places).map(real).collect();
         // Caches only save work; the trail, which is needed, makes and checks its own folders.
         for folder in [state, &state.join("cache"), &state.join("uids")] {
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             tracing::trace!(?made, folder = %folder.display(), "state folder");
         }
+        // After the folders were made: a path that does not exist yet has no real form.
         let state = state.to_owned();
+        let kept_out = [state.clone()].iter().chain(&places).map(|path| real(path)).collect();
         Ok(Self { state, rules, kept_out, passwd, spawner, layers })
     }
 
@@ -225,19 +229,23 @@ async fn pass_gate(
     cancel: impl Future<Output = i32>,
 ) -> Ending {
     let place = receipt.place().clone();
-    let in_place = match gated {
-        Ok(mut gated) => gated.ready().await.map(|()| gated),
-        Err(fault) => Err(fault),
-    };
     let mut cancel = std::pin::pin!(cancel);
-    if in_place.is_ok()
-        && let Some(signal) = already(cancel.as_mut()).await
-    {
-        // The child at the gate ends as it is dropped.
-        return Ending::Cancelled { signal, place };
-    }
-    let opened = match in_place {
-        Ok(gated) => gated.open(receipt).await,
+    let opened = match gated {
+        Ok(mut gated) => {
+            // A child that is dropped here is killed and has executed nothing.
+            let in_place = tokio::select! {
+                in_place = gated.ready() => in_place,
+                signal = cancel.as_mut() => return Ending::Cancelled { signal, place },
+                () = tokio::time::sleep(BUILD_WAIT) => Err(Fault::Slow),
+            };
+            if let Some(signal) = already(cancel.as_mut()).await {
+                return Ending::Cancelled { signal, place };
+            }
+            match in_place {
+                Ok(()) => gated.open(receipt).await,
+                Err(fault) => Err(fault),
+            }
+        }
         Err(fault) => Err(fault),
     };
     let child = match opened {
@@ -284,6 +292,19 @@ struct Planned {
     host: Host,
     chosen: Chosen,
     cgroup: Option<Cgroup>,
+}
+
+/// The path with every link on the way followed, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(above) {
+            return match path.strip_prefix(above) {
+                Ok(rest) if !rest.as_os_str().is_empty() => found.join(rest),
+                _ => found,
+            };
+        }
+    }
+    path.to_owned()
 }
 
 fn host_fault(error: io::Error) -> Refusal {

@@ -82,6 +82,15 @@ impl Reader {
         };
         places.extend(file.catalog.clone());
         places.extend(file.profiles.clone());
+        if let Some(folder) = &file.profiles {
+            // Files of the folder that are links count where they really are.
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            places.extend(entries.map(|entry| entry.path()));
+        }
+        for toolchain in &file.toolchains {
+            places.extend(toolchain.roots.iter().cloned());
+            places.extend(toolchain.bin.clone());
+        }
         let catalog = match &file.catalog {
             Some(path) => self.source(path).and_then(Catalog::parse),
             None => Catalog::shipped(),

@@ -18,7 +18,9 @@ pub fn resource_limits(profile: &Profile) -> Vec<Limit> {
         ("core", Resource::RLIMIT_CORE, Some(0)),
     ];
     let set = |(name, resource, value): (&'static str, Resource, Option<u64>)| {
-        value.map(|value| (name, resource as u32, value))
+        // No more than this process may have itself; only root could raise it.
+        let own = nix::sys::resource::getrlimit(resource).map_or(u64::MAX, |(_, hard)| hard);
+        value.map(|value| (name, resource as u32, value.min(own)))
     };
     numbered.into_iter().filter_map(set).collect()
 }

@@ -126,6 +126,7 @@ impl Recorder {
         approval: Approval,
         ending: Ending,
     ) -> Reply {
+        let lost = matches!(ending, Ending::Lost { .. });
         let (summary, ended, place) = summarize(ending);
         let mut bodies = Vec::new();
         if let Some(ended) = &ended {
@@ -145,7 +146,7 @@ impl Recorder {
             max_rss_kib: usage.max_rss_kib,
         });
         let written = self.trail.append_durable(&self.session, &self.call, bodies);
-        let nothing_ran = ended.is_none();
+        let nothing_ran = ended.is_none() && !lost;
         let (stdout, stderr) = ended.map_or_else(Default::default, |e| (e.stdout, e.stderr));
         let mut reply = Reply {
             outcome,

@@ -38,6 +38,8 @@ pub enum Fault {
     },
     /// The child ended without a word.
     Silent,
+    /// The child did not come to the gate in time.
+    Slow,
     /// The receipt is for another plan or another call.
     Receipt,
 }
@@ -58,6 +60,7 @@ impl fmt::Display for Fault {
                 }
             }
             Self::Silent => out.write_str("the child ended before every layer was in place"),
+            Self::Slow => out.write_str("the child could not put its layers in place in time"),
             Self::Receipt => out.write_str("the record is of another plan than the child's"),
         }
     }
@@ -67,7 +70,7 @@ impl std::error::Error for Fault {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Prepare(error) | Self::Clone(error) | Self::Step { error, .. } => Some(error),
-            Self::Silent | Self::Receipt => None,
+            Self::Silent | Self::Slow | Self::Receipt => None,
         }
     }
 }
@@ -112,10 +115,17 @@ impl Drop for Gated {
         let Some(Held { launch, gate, pipes, cgroup }) = self.held.take() else { return };
         // The child sees the gate close without its byte, or the init its life pipe, and ends.
         drop((gate, pipes));
+        // It may hang in a step; then only a signal ends it, and with it the cloning thread's
+        // sleep.
+        let early = launch.take_pidfd();
+        if let Some(pidfd) = &early {
+            let killed = sys::signal::kill(pidfd);
+            tracing::trace!(?killed, "ended a child before its gate");
+        }
         if launch.wait().is_err() {
             return;
         }
-        if let Some(pidfd) = launch.take_pidfd() {
+        if let Some(pidfd) = early.or_else(|| launch.take_pidfd()) {
             end(&pidfd);
         }
         drop(cgroup);

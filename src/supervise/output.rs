@@ -9,6 +9,9 @@ use tokio::io::unix::AsyncFd;
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// The most that a pipe of an unprivileged process holds, by the kernel's default.
+const PIPE_BYTES_MAX: u64 = 1 << 20;
+
 /// Which stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
@@ -92,9 +95,14 @@ impl Reader {
         }
     }
 
-    /// Passes on what is there, without waiting. The tree is gone, so what is there is finite.
+    /// Passes on what is there, without waiting, up to what a pipe can hold: the tree is gone, but
+    /// it may have handed its end of the pipe to somebody else.
     pub(super) fn drain(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        let before = self.captured.bytes;
         while let Some(pipe) = &self.pipe {
+            if self.captured.bytes - before > PIPE_BYTES_MAX {
+                return Ok(());
+            }
             match nix::unistd::read(pipe.get_ref(), &mut self.buffer) {
                 Err(nix::errno::Errno::EAGAIN) => return Ok(()),
                 read => self.took(read.map_err(io::Error::from), sink)?,

@@ -146,6 +146,7 @@ const PERSONALITIES: [u64; 5] = [0xffff_ffff, 0, 8, 0x20000, 0x20008];
 
 const SET_ID_BITS: [u64; 2] = [0o4000, 0o2000];
 const O_TMPFILE_BIT: u64 = 0o20_000_000;
+const RENAME_WHITEOUT: u64 = 4;
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541C;
 
@@ -347,6 +348,11 @@ fn set_id_rules() -> io::Result<Rules> {
         let is = when(1, SeccompCmpOp::Eq, command)?;
         rules.entry(libc::SYS_ioctl).or_default().push(rule(vec![is])?);
     }
+    // A whiteout is a device file; other processes' limits are not the command's business.
+    let whiteout = rule(vec![bit(4, RENAME_WHITEOUT)?])?;
+    rules.entry(libc::SYS_renameat2).or_default().push(whiteout);
+    let not_self = rule(vec![when(0, SeccompCmpOp::Ne, 0)?])?;
+    rules.entry(libc::SYS_prlimit64).or_default().push(not_self);
     let other = PERSONALITIES.map(|value| when(0, SeccompCmpOp::Ne, value));
     let other = other.into_iter().collect::<io::Result<Vec<_>>>()?;
     rules.entry(libc::SYS_personality).or_default().push(rule(other)?);

@@ -25,15 +25,31 @@ pub fn kill(pidfd: impl AsFd) -> io::Result<()> {
 }
 
 /// Ignores the signals that would end the supervisor in the middle of a write: a reader that
-/// went away, and a file that may not grow. The write then fails and says so.
+/// went away, and a file that may not grow. The write then fails and says so. The signal of a
+/// child's end gets its default back: where it was inherited as ignored, nobody could wait.
 ///
 /// # Errors
 /// As `sigaction(2)`.
-pub fn ignore_write_signals() -> io::Result<()> {
+pub fn prepare() -> io::Result<()> {
     use nix::sys::signal::{SigHandler, Signal};
     for signal in [Signal::SIGPIPE, Signal::SIGXFSZ] {
         // SAFETY: ignoring a signal installs no handler, so no code runs at a bad moment.
         unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }?;
+    }
+    // SAFETY: the default action installs no handler.
+    unsafe { nix::sys::signal::signal(Signal::SIGCHLD, SigHandler::SigDfl) }?;
+    Ok(())
+}
+
+/// Gives the signals that end a program their default action back.
+///
+/// # Errors
+/// As `sigaction(2)`.
+pub fn end_by_signal_again() -> io::Result<()> {
+    use nix::sys::signal::{SigHandler, Signal};
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        // SAFETY: the default action installs no handler.
+        unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
     }
     Ok(())
 }

@@ -397,9 +397,11 @@ pub(super) fn with_user_namespace<T>(use_it: impl FnOnce(i32) -> io::Result<T>) 
         stack_size: STACK_BYTES as u64,
         ..CloneArgs::default()
     };
+    // Not an address: the child compares the number with its parent's.
+    let parent = std::ptr::without_provenance(std::process::id() as usize);
     // SAFETY: the stack lives until the child has been killed and reaped below; the child
     // touches nothing but that stack.
-    let made = unsafe { clone3(&args, child::sleep_for_ever, std::ptr::null()) };
+    let made = unsafe { clone3(&args, child::sleep_for_ever, parent) };
     let pid = made.map_err(io::Error::from_raw_os_error)? as i32;
     // SAFETY: the kernel stored a descriptor of this child, owned by nobody else.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd.into_inner()) };

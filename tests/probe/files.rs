@@ -17,7 +17,8 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
         ("mkdir", [path]) => fs::create_dir(path).and_then(|()| ok()),
         ("mkdir", [path, mode]) => mkdir(path, mode),
         ("rename", [from, to]) => fs::rename(from, to).and_then(|()| ok()),
-        ("exchange", [a, b]) => exchange(a, b),
+        ("exchange", [a, b]) => rename_with(a, b, libc::RENAME_EXCHANGE),
+        ("whiteout", [a, b]) => rename_with(a, b, libc::RENAME_WHITEOUT),
         ("link", [from, to]) => fs::hard_link(from, to).and_then(|()| ok()),
         ("symlink", [to, path]) => std::os::unix::fs::symlink(to, path).and_then(|()| ok()),
         ("unlink", [path]) => fs::remove_file(path).and_then(|()| ok()),
@@ -97,10 +98,10 @@ fn mkdir(path: &str, mode: &str) -> Act {
     result(made.into())
 }
 
-fn exchange(a: &str, b: &str) -> Act {
+fn rename_with(a: &str, b: &str, flags: libc::c_uint) -> Act {
     let (a, b) = (c(a), c(b));
     let at = libc::AT_FDCWD;
-    let done = unsafe { libc::renameat2(at, a.as_ptr(), at, b.as_ptr(), libc::RENAME_EXCHANGE) };
+    let done = unsafe { libc::renameat2(at, a.as_ptr(), at, b.as_ptr(), flags) };
     result(done.into())
 }
 

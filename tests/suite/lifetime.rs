@@ -382,3 +382,18 @@ fn what_a_command_wrote_before_its_deadline_is_passed_on_and_recorded() {
     let stdout = output.iter().find(|record| record["stream"] == "stdout").expect("recorded");
     assert_eq!(stdout["bytes"].as_u64(), Some(answer.stdout().len() as u64));
 }
+
+/// Where the end of a child is ignored, nobody could wait for one; the supervisor takes the
+/// default back.
+#[test]
+fn an_inherited_ignored_child_signal_changes_nothing() {
+    use std::os::unix::process::CommandExt;
+    let Some(env) = Env::new() else { return };
+    let mut command = env.command(&["run", "--json", "--", "probe", "build", "exit", "7"]);
+    let ignore = || {
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        Ok(())
+    };
+    unsafe { command.pre_exec(ignore) };
+    assert_eq!(command.output().expect("pinfold starts").status.code(), Some(7));
+}

@@ -243,3 +243,20 @@ fn a38_block_and_character_devices_cannot_be_made_and_pipes_can() {
     let set_id = ["mknod", "q", "0o14755", "0", "0"];
     env.denied("build", &set_id, &["EPERM"]);
 }
+
+/// Renaming can leave a device file behind, if it is asked to.
+#[test]
+fn a_whiteout_is_not_left_in_the_workspace() {
+    let Some(env) = Env::new() else { return };
+    env.file("old", "x");
+    let act = |name: &str| ["whiteout".to_owned(), "old".to_owned(), name.to_owned()];
+    let inside = act("inside");
+    let inside: Vec<&str> = inside.iter().map(String::as_str).collect();
+    env.refused("build", &inside, &["EPERM"]);
+    assert!(env.workspace().join("old").exists() && !env.workspace().join("inside").exists());
+    let outside = env.outside(&["whiteout", "old", "outside"]);
+    if outside != "ok" {
+        return crate::support::skip(&format!("no whiteout can be made outside: {outside}"));
+    }
+    assert!(env.workspace().join("outside").exists());
+}

@@ -112,3 +112,34 @@ fn a13_pointing_the_link_elsewhere_changes_nothing_for_a_run_that_has_begun() {
     assert!(env.workspace().join("made").exists());
     assert_eq!(tree(&env.path("other")), Vec::<String>::new());
 }
+
+/// What a run could put there would be the policy of the next one.
+#[test]
+fn a_folder_where_the_configuration_would_be_is_no_workspace() {
+    let Some(env) = Env::new() else { return };
+    if crate::support::is_root() {
+        return crate::support::skip(
+            "root's default configuration lies below /etc, refused anyway",
+        );
+    }
+    let config = env.path("home/.config");
+    fs::create_dir(&config).expect("a folder");
+    let mut command = env.command(&["run", "--json", "--workspace"]);
+    let output = command.arg(&config).args(["--", "pwd"]).output().expect("pinfold starts");
+    assert_eq!(output.status.code(), Some(126), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\"workspace\""), "{output:?}");
+}
+
+/// The first run makes the state folder; its place counts before that, links on the way followed.
+#[test]
+fn a_state_folder_that_is_yet_to_be_made_in_the_workspace_refuses_the_first_run() {
+    let Some(env) = Env::new() else { return };
+    let link = env.path("link");
+    std::os::unix::fs::symlink(env.workspace(), &link).expect("a link");
+    for state in [link.join("state"), env.path("home/../ws/other")] {
+        let mut command = env.command(&["run", "--json", "--", "probe", "build", "create", "made"]);
+        let output = command.env("PINFOLD_HOME", &state).output().expect("pinfold starts");
+        assert_eq!(output.status.code(), Some(126), "{state:?}: {output:?}");
+        assert!(!env.workspace().join("made").exists(), "{state:?}");
+    }
+}

@@ -28,7 +28,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     log::start(low.verbose, low.log_format);
-    if let Err(error) = crate::sys::signal::ignore_write_signals() {
+    if let Err(error) = crate::sys::signal::prepare() {
         return say_fault(&format!("signals cannot be set: {error}"));
     }
     let surroundings = Surroundings::read(low.config.clone());
@@ -45,6 +45,8 @@ struct Surroundings {
     reader: Reader,
     /// The configuration file, where there is one.
     config: Option<PathBuf>,
+    /// Where the default one is or would be; nobody may put one there by a run.
+    default_config: Option<PathBuf>,
     /// The state folder; `None` where no variable names a home.
     state: Option<PathBuf>,
 }
@@ -76,13 +78,15 @@ impl Surroundings {
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             Ok(_) => true,
         };
-        let config = config.or_else(|| default.filter(there));
+        let config = config.or_else(|| default.clone().filter(there));
         let config = config.map(|path| std::path::absolute(&path).unwrap_or(path));
-        Self { reader: Reader { uid, home }, config, state }
+        Self { reader: Reader { uid, home }, config, default_config: default, state }
     }
 
     fn load(&self) -> Loaded {
-        self.reader.load(self.config.as_deref())
+        let mut loaded = self.reader.load(self.config.as_deref());
+        loaded.places.extend(self.default_config.clone());
+        loaded
     }
 
     fn trail(&self) -> Option<PathBuf> {

@@ -80,11 +80,15 @@ async fn answer(supervisor: &Supervisor, request: Request, json: bool) -> std::i
         kind.as_raw_value()
     };
     if json {
-        return Ok(supervisor.run(request, &mut Quiet, cancel).await);
+        let reply = supervisor.run(request, &mut Quiet, cancel).await;
+        crate::sys::signal::end_by_signal_again()?;
+        return Ok(reply);
     }
     let mut terminal = Terminal::default();
     let sink: &mut dyn Sink = &mut terminal;
     let reply = supervisor.run(request, sink, cancel).await;
+    // The run is over and recorded; whoever does not want to wait for a reader may end this.
+    crate::sys::signal::end_by_signal_again()?;
     terminal.finish();
     Ok(reply)
 }

@@ -114,22 +114,29 @@ impl Builder<'_> {
             wanted.push((root.clone(), false, rights, "[[tools]]".to_owned()));
         }
         for (path, writable, rights, place) in wanted {
-            self.host_entry(&path, writable, rights, &place);
+            self.host_entry(&path, writable, rights, &place)?;
         }
         Ok(())
     }
 
-    pub(super) fn host_entry(&mut self, path: &Path, writable: bool, rights: Rights, place: &str) {
+    fn host_entry(
+        &mut self,
+        path: &Path,
+        writable: bool,
+        rights: Rights,
+        place: &str,
+    ) -> Result<(), Refusal> {
         if !path.exists() {
             self.notes.push(format!("{place}: {} is not there", Text::from(path).escaped()));
-            return;
+            return Ok(());
         }
-        // Seen where it really is, so that one place has one name, with a link for the other.
-        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if real != path {
-            self.mounts.push(Mount::Link { path: path.to_owned(), to: real.clone() });
+        // A link on the way could be put there by what another profile lets write.
+        // Links of the system's own folders are the system's.
+        let real = std::fs::canonicalize(path).unwrap_or_default();
+        let of_system = path.starts_with("/usr") && real.starts_with("/usr");
+        if real != path && !of_system {
+            return Err(linked_host(path, place));
         }
-        let path = real.as_path();
         let seen = self.mounts.iter().any(|mount| match mount {
             Mount::Host { path: mounted, writable: w, .. } => {
                 path.starts_with(mounted) && *w == writable
@@ -142,6 +149,7 @@ impl Builder<'_> {
         } else {
             self.host(path, writable, rights, place);
         }
+        Ok(())
     }
 
     /// A place outside the workspace is covered where something that is seen holds it.
@@ -215,5 +223,14 @@ fn unmaskable(spec: &PathSpec, place: &str) -> Refusal {
         spec.to_string(),
         format!("{place} masks it, and the profile grants something inside it"),
         "grant narrower paths, or mask only what is granted as part of something wider",
+    )
+}
+
+fn linked_host(path: &Path, place: &str) -> Refusal {
+    Refusal::new(
+        Code::ProfileUnavailable,
+        Text::from(path).shown(),
+        format!("{place} names it, and a link stands in its place or on the way"),
+        "write the path without links into the profile",
     )
 }
