@@ -4,7 +4,7 @@
 use crate::plan::Plan;
 use crate::plan::filesystem::{Mount, Rule, RuleAt};
 use crate::plan::host::identity_map_steps;
-use crate::plan::workspace::{Inode, Lookup, Workspace, c_path};
+use crate::plan::workspace::{Inode, Workspace, c_path};
 use crate::sys;
 use crate::sys::landlock::Rules;
 use crate::sys::spawn::ThreadLayers;
@@ -186,11 +186,13 @@ fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
                 }
             }
             RuleAt::Inside(path, inode) => {
+                // The very file that the rule is about is compared, not its name once more.
                 let file = sys::mount::open_exact(workspace, &c_path(path))?;
-                match workspace.find(path) {
-                    Lookup::Found(found) if found.inode == *inode => rules.allow(&file, *rights)?,
-                    _ => return Err(io::Error::from_raw_os_error(sys::step::ANOTHER_FILE)),
+                let found = nix::sys::stat::fstat(&file)?;
+                if (Inode { dev: found.st_dev, ino: found.st_ino }) != *inode {
+                    return Err(io::Error::from_raw_os_error(sys::step::ANOTHER_FILE));
                 }
+                rules.allow(&file, *rights)?;
             }
             RuleAt::View(_) => {}
         }
