@@ -316,6 +316,8 @@ pub struct Intent {
     pub rung: Rung,
     /// Every layer that will be applied.
     pub layers: Vec<String>,
+    /// What this rung does not hold, in words.
+    pub lacks: Vec<&'static str>,
     /// Limits, by name.
     pub limits: std::collections::BTreeMap<String, u64>,
     /// User and group id of the command, as the supervisor sees them.

@@ -13,10 +13,11 @@ mod recording;
 use crate::catalog::Catalog;
 use crate::plan::host::{Host, Mode};
 use crate::plan::identity::{self, Chosen};
+use crate::plan::scratch::ScratchSlot;
 use crate::plan::workspace::Workspace;
-use crate::plan::{Plan, Settings};
+use crate::plan::{Given, Plan, Settings, rung};
 use crate::profile::Profiles;
-use crate::record::{Approval, Code, Decision, Refusal, Reply, Text};
+use crate::record::{Approval, Code, Decision, Refusal, Reply, Rung, Text};
 use crate::sandbox::{Fault, Gated, Layers, Means, prepare};
 use crate::source::Faults;
 use crate::supervise::{Sink, watch};
@@ -106,8 +107,8 @@ impl Supervisor {
         let (rules, places) = load();
         let passwd = std::fs::read_to_string("/etc/passwd")?;
         // Caches only save work; the trail, which is needed, makes and checks its own folders.
-        for folder in [state, &state.join("cache"), &state.join("uids")] {
-            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        for folder in ["", "cache", "uids"].map(|name| state.join(name)) {
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
             tracing::trace!(?made, folder = %folder.display(), "state folder");
         }
         // After the folders were made: a path that does not exist yet has no real form.
@@ -160,20 +161,20 @@ impl Supervisor {
         let (workspace, access) = (decided.call.workspace, decided.call.access);
         let slots = self.state.join("uids");
         let host = Host::probe(&self.spawner, Some(&cache.join("host"))).map_err(host_fault)?;
-        host.demand(&decided.profile.name, decided.profile.rung)?;
-        let cgroup = match Cgroup::new() {
-            Ok(cgroup) => Some(cgroup),
-            Err(error) => {
-                tracing::info!(%error, "no cgroup of the run's own");
-                None
-            }
-        };
+        let settings = &decided.rules.settings;
+        host.demand(&decided.profile.name, rung::wanted(decided.profile, settings))?;
+        let bare = host.rung() == Rung::C;
+        let cgroup = if bare { None } else { own_cgroup() };
+        let scratch = bare.then(|| ScratchSlot::take(&host, &self.state)).transpose()?;
         let chosen =
             identity::choose(&host, &slots, &self.passwd, workspace, decided.profile, access)?;
-        let (settings, identity) = (&decided.rules.settings, chosen.identity);
-        let grouped = cgroup.is_some();
-        let plan = Plan::make(&decided.call, decided.profile, settings, &host, identity, grouped)?;
-        Ok(Planned { plan, host, chosen, cgroup })
+        let given = Given {
+            identity: chosen.identity,
+            own_cgroup: cgroup.is_some(),
+            scratch: scratch.as_ref().map(|slot| slot.path.as_path()),
+        };
+        let plan = Plan::make(&decided.call, decided.profile, settings, &host, given)?;
+        Ok(Planned { plan, host, chosen, cgroup, scratch })
     }
 
     /// Plan to reply. The child builds its sandbox while the intent is being synced; the gate
@@ -187,7 +188,7 @@ impl Supervisor {
         sink: &mut dyn Sink,
         cancel: impl Future<Output = i32>,
     ) -> Reply {
-        let Planned { plan, host, chosen, cgroup } = planned;
+        let Planned { plan, host, chosen, cgroup, scratch } = planned;
         let project = Text::from(decided.call.workspace.path.as_path());
         let template = plan.template.clone();
         let approval = Approval { mode: "auto", template: template.clone(), project };
@@ -197,7 +198,7 @@ impl Supervisor {
         };
         let means = Means {
             workspace: decided.call.workspace,
-            mode: host.mode,
+            host: &host,
             userns: chosen.userns.as_ref(),
             cgroup,
             stdin,
@@ -213,8 +214,8 @@ impl Supervisor {
             Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
         };
         let ending = pass_gate(gated, &receipt, &plan, &recorder, sink, cancel).await;
-        // The id is free again only when the tree is gone.
-        drop(chosen);
+        // The id and the scratch folder are free again only when the tree is gone.
+        drop((chosen, scratch));
         recorder.end(&plan, Decision::allowed(&template), approval, ending)
     }
 }
@@ -292,6 +293,12 @@ struct Planned {
     host: Host,
     chosen: Chosen,
     cgroup: Option<Cgroup>,
+    scratch: Option<ScratchSlot>,
+}
+
+/// Makes a group of the run's own, where that can be done.
+fn own_cgroup() -> Option<Cgroup> {
+    Cgroup::new().inspect_err(|error| tracing::info!(%error, "no cgroup of the run's own")).ok()
 }
 
 /// The path with every link on the way followed, as far as it exists.

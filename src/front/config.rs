@@ -115,7 +115,8 @@ impl Reader {
         });
         every_tool_profile_exists(&file.toolchains, &profiles, path)?;
         let path = catalog.path_in(self.home.as_deref());
-        let settings = Settings { path, toolchains: file.toolchains, git_identity };
+        let (toolchains, rungs) = (file.toolchains, Default::default());
+        let settings = Settings { path, toolchains, git_identity, rungs };
         Ok(Rules { catalog, profiles, settings })
     }
 

@@ -1,6 +1,6 @@
 //! The command's environment: built from the profile and the template, never taken over.
 
-use super::filesystem::{HOME, TMP};
+use super::filesystem::Scratch;
 use super::{Call, Settings, Toolchain};
 use crate::catalog::Guard;
 use crate::profile::{Profile, Root, expand};
@@ -40,11 +40,13 @@ pub fn environment(
     profile: &Profile,
     settings: &Settings,
     toolchains: &[&Toolchain],
+    scratch: &Scratch,
 ) -> BTreeMap<String, OsString> {
+    let home = scratch.home();
     let folder = |root: Root| match root {
         Root::Workspace => call.workspace.path.as_path(),
-        Root::Home => Path::new(HOME),
-        _ => Path::new(TMP),
+        Root::Home => home.as_path(),
+        _ => scratch.path.as_path(),
     };
     let mut env = BTreeMap::new();
     env.insert("PATH".to_owned(), search_path(settings, toolchains));

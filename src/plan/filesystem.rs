@@ -4,6 +4,7 @@
 //! entries: what is not mounted cannot be named, and what has no rule cannot be used. Neither
 //! is assumed to be complete.
 
+mod alone;
 mod pieces;
 mod system;
 
@@ -13,12 +14,12 @@ use crate::profile::{Entry, Make, MakeSet, PathSpec, Profile, Root};
 use crate::record::{Code, Refusal};
 use crate::sys::landlock::Rights;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Where the command's scratch folder is.
+/// Where a view has the command's scratch folder.
 pub const TMP: &str = "/tmp";
-/// Where the command's home folder is.
-pub const HOME: &str = "/tmp/home";
+/// The command's home folder, below its scratch folder.
+pub const HOME: &str = "home";
 
 /// Size of the scratch folder where the profile names none, in bytes.
 const TMP_BYTES: u64 = 64 << 20;
@@ -122,6 +123,9 @@ pub struct Piece {
 /// The scratch folder.
 #[derive(Debug, Serialize)]
 pub struct Scratch {
+    /// Where it is: `/tmp` in a view, else a folder of the host.
+    #[serde(serialize_with = "as_text")]
+    pub path: PathBuf,
     /// Its size, in bytes.
     pub size: u64,
     /// How many files and folders it holds.
@@ -140,6 +144,8 @@ pub enum RuleAt {
     Inside(#[serde(serialize_with = "as_text")] PathBuf, Inode),
     /// A path that only exists in the view.
     View(#[serde(serialize_with = "as_text")] PathBuf),
+    /// A device file of the host, which must have this number.
+    Device(#[serde(serialize_with = "as_text")] PathBuf, u64),
 }
 
 /// A Landlock rule.
@@ -169,7 +175,15 @@ pub struct View {
     pub rules: Vec<Rule>,
 }
 
-/// Makes the view. `notes` gets what a reader of the record must know.
+impl Scratch {
+    /// Returns the command's home folder.
+    pub fn home(&self) -> PathBuf {
+        self.path.join(HOME)
+    }
+}
+
+/// Makes the view. `notes` gets what a reader of the record must know. With `scratch`, a folder of
+/// the host, there are no mounts and the rules stand alone.
 ///
 /// # Errors
 /// Refusals for a missing writable path, a link where none may be, a masked file with other
@@ -178,6 +192,7 @@ pub fn view(
     call: &Call<'_>,
     profile: &Profile,
     toolchains: &[&Toolchain],
+    scratch: Option<&Path>,
     notes: &mut Vec<String>,
 ) -> Result<View, Refusal> {
     let mut build =
@@ -188,12 +203,18 @@ pub fn view(
     build.workspace()?;
     build.programs();
     let limits = &profile.limits;
+    let host_folder = scratch;
     let scratch = Scratch {
+        path: host_folder.unwrap_or(Path::new(TMP)).to_owned(),
         size: limits.tmp.unwrap_or(TMP_BYTES),
         inodes: limits.tmp_inodes.unwrap_or(TMP_INODES),
         executable: executes(profile, |root| matches!(root, Root::Tmp | Root::Home)),
     };
     build.scratch_rules(&scratch);
+    if let Some(folder) = host_folder {
+        build.rules = build.rules_alone(folder)?;
+        build.mounts.clear();
+    }
     let Builder { mounts, rules, .. } = build;
     let workspace_executable = executes(profile, |root| root == Root::Workspace);
     Ok(View { mounts, scratch, workspace_executable, rules })

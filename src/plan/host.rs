@@ -1,27 +1,32 @@
-//! What this kernel and container can do, found by doing it in a throw-away child.
+//! What this kernel and container can do, found by doing it in throw-away children.
 //!
-//! The answer is remembered in the state folder for this boot and these circumstances, so that a
-//! one-shot run does not pay for it again. A wrong memory cannot weaken a run: every layer is
-//! put in place or the child ends before the gate.
+//! That namespaces can be had is remembered in the state folder for this boot and these
+//! circumstances, so that a one-shot run does not pay for it again. A wrong memory cannot weaken a
+//! run: every layer is put in place or the child ends before the gate.
+
+mod advice;
+mod tries;
 
 use crate::record::{Code, Refusal, Rung};
 use crate::sys;
 use crate::sys::spawn::Spawner;
-use crate::sys::step::{Lists, Message, Program, Slot, Step};
-use nix::errno::Errno;
+use crate::sys::step::Step;
+use caps::{CapSet, Capability};
 use nix::sched::CloneFlags;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
+
+/// Oldest Landlock ABI on which a guardian keeps its promise: the first that holds signals.
+const GUARDIAN_ABI: u8 = 6;
 
 /// What the supervisor itself is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Root with the capabilities that confining needs.
+    /// Root with the capabilities that namespaces need.
     Root,
-    /// An ordinary user; each run gets a user namespace.
+    /// An ordinary user, or a root with less; each run gets a user namespace.
     User,
 }
 
@@ -32,8 +37,10 @@ pub struct Missing {
     pub layer: &'static str,
     /// Why not.
     pub why: String,
-    /// What would bring it.
+    /// What would bring it, in one sentence.
     pub fix: String,
+    /// Text that the fix speaks of, such as a whole AppArmor profile.
+    pub detail: Option<String>,
 }
 
 /// What can be enforced here.
@@ -45,9 +52,16 @@ pub struct Host {
     pub uid: u32,
     /// The supervisor's group id.
     pub gid: u32,
+    /// Whether a child can be given other ids without a user namespace.
+    pub switches_ids: bool,
+    /// Whether the bounding set can be emptied without a user namespace.
+    pub empties_bounds: bool,
     /// Landlock's ABI version, 0 where there is none.
     pub landlock: u8,
-    /// What is missing for the rungs above C.
+    /// Whether a tree without namespaces can have its changes of modes and times done by the
+    /// supervisor. Only asked where there are no namespaces.
+    pub brokers: bool,
+    /// What is missing for the rungs above.
     pub missing: Vec<Missing>,
 }
 
@@ -59,62 +73,92 @@ impl Host {
     pub fn probe(spawner: &Spawner, cache: Option<&Path>) -> io::Result<Self> {
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         let mode = mode()?;
+        let landlock = sys::landlock::abi();
         let mut missing = Vec::new();
         if uid == 0 && mode == Mode::User {
             // In a user namespace of its own the command would still be uid 0 on the host.
-            missing.push(Missing {
-                layer: "capabilities",
-                why: "root here lacks capabilities that giving the command another uid needs"
-                    .into(),
-                fix: "start Pinfold as an ordinary user, or give it CAP_SYS_ADMIN, CAP_SETUID, \
-                      CAP_SETGID, CAP_SETPCAP, CAP_KILL and CAP_DAC_OVERRIDE"
-                    .into(),
-            });
+            missing.push(advice::capabilities());
         }
-        let landlock = sys::landlock::abi();
         if landlock == 0 {
-            missing.push(Missing {
-                layer: "landlock",
-                why: "the kernel has no Landlock, or it is not in the boot parameter lsm=".into(),
-                fix: "boot a kernel with CONFIG_SECURITY_LANDLOCK and landlock in lsm=".into(),
-            });
+            missing.push(advice::landlock());
         }
         if !sys::seccomp::is_available() {
-            missing.push(Missing {
-                layer: "seccomp",
-                why: "the kernel takes no seccomp filter".into(),
-                fix: "boot a kernel with CONFIG_SECCOMP_FILTER".into(),
-            });
+            missing.push(advice::seccomp());
         }
         missing.extend(namespaces(spawner, mode, (uid, gid), cache)?);
-        Ok(Self { mode, uid, gid, landlock, missing })
+        let mut host = Self {
+            mode,
+            uid,
+            gid,
+            switches_ids: holds(&[Capability::CAP_SETUID, Capability::CAP_SETGID])?,
+            empties_bounds: holds(&[Capability::CAP_SETPCAP])?,
+            landlock,
+            brokers: false,
+            missing,
+        };
+        if host.rung() == Rung::C {
+            host.look_for_guardian(spawner);
+        }
+        Ok(host)
+    }
+
+    /// Finds out whether a tree can be held without namespaces.
+    fn look_for_guardian(&mut self, spawner: &Spawner) {
+        if self.landlock < GUARDIAN_ABI {
+            self.missing.push(advice::guardian_abi(self.landlock));
+            return;
+        }
+        match tries::guardian(spawner, true) {
+            Ok(()) => self.brokers = true,
+            Err(first) => match tries::guardian(spawner, false) {
+                Ok(()) => self.missing.push(advice::listener(&first)),
+                Err(error) => self.missing.push(advice::guardian(&error)),
+            },
+        }
+    }
+
+    fn lacks(&self, layer: &str) -> bool {
+        self.missing.iter().any(|missing| missing.layer == layer)
     }
 
     /// Returns the rung without regard to a cgroup: B, C, or none.
     pub fn rung(&self) -> Rung {
-        let lacks = |layer| self.missing.iter().any(|missing| missing.layer == layer);
-        if lacks("landlock") || lacks("seccomp") {
+        if ["landlock", "seccomp", "guardian"].into_iter().any(|layer| self.lacks(layer)) {
             Rung::None
-        } else if lacks("namespaces") || lacks("capabilities") {
+        } else if ["namespaces", "proc", "capabilities"].into_iter().any(|layer| self.lacks(layer))
+        {
             Rung::C
         } else {
             Rung::B
         }
     }
 
-    /// Refuses a run whose profile asks for more than this host enforces.
+    /// Refuses a run that needs more than this host enforces. `wanted` is the weakest rung that
+    /// the profile, or the operator for it, accepts.
     ///
     /// # Errors
     /// A refusal with code `rung` that names the missing layer and its fix.
     pub fn demand(&self, profile: &str, wanted: Rung) -> Result<(), Refusal> {
         let rung = self.rung();
-        // Without namespaces this version can run nothing, whatever the profile accepts.
-        let Some(missing) = self.missing.first() else { return Ok(()) };
+        // A rung of its own cgroup is asked for where the cgroup is made.
+        if rung <= wanted.max(Rung::B) {
+            return Ok(());
+        }
+        let (layer, why, fix) = match self.missing.first() {
+            Some(missing) => (missing.layer, missing.why.as_str(), missing.fix.as_str()),
+            None => ("layers", "", "run `pinfold doctor`"),
+        };
+        let more = match rung {
+            Rung::C => {
+                format!(", or accept less: [rungs] {profile} = \"C\"; see `pinfold doctor`")
+            }
+            _ => "; see `pinfold doctor`".to_owned(),
+        };
         Err(Refusal::new(
             Code::Rung,
             format!("profile `{profile}`, which asks for rung {wanted}"),
-            format!("this host gives rung {rung}: no {}, {}", missing.layer, missing.why),
-            missing.fix.clone(),
+            format!("this host gives rung {rung}: no {layer}, {why}"),
+            format!("{fix}{more}"),
         ))
     }
 }
@@ -124,13 +168,6 @@ impl Host {
 /// # Errors
 /// As `capget(2)`.
 pub fn mode() -> io::Result<Mode> {
-    let uid = nix::unistd::geteuid().as_raw();
-    Ok(if is_root(uid)? { Mode::Root } else { Mode::User })
-}
-
-fn is_root(uid: u32) -> io::Result<bool> {
-    use caps::{CapSet, Capability};
-    let has = |cap| caps::has_cap(None, CapSet::Effective, cap).map_err(io::Error::other);
     let needed = [
         Capability::CAP_SYS_ADMIN,
         Capability::CAP_SETUID,
@@ -139,14 +176,20 @@ fn is_root(uid: u32) -> io::Result<bool> {
         Capability::CAP_KILL,
         Capability::CAP_DAC_OVERRIDE,
     ];
-    let mut all = uid == 0;
-    for capability in needed {
-        all = all && has(capability)?;
-    }
-    Ok(all)
+    let root = nix::unistd::geteuid().is_root() && holds(&needed)?;
+    Ok(if root { Mode::Root } else { Mode::User })
 }
 
-/// `CLONE_NEW…` flags of every run.
+fn holds(needed: &[Capability]) -> io::Result<bool> {
+    for capability in needed {
+        if !caps::has_cap(None, CapSet::Effective, *capability).map_err(io::Error::other)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `CLONE_NEW…` flags of every run that has namespaces.
 pub fn namespace_flags(mode: Mode) -> i32 {
     let flags = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
@@ -189,8 +232,7 @@ fn namespaces(
     if cache.is_some_and(|cache| fs::read_to_string(cache).is_ok_and(|text| text == key)) {
         return Ok(None);
     }
-    let result = try_namespaces(spawner, mode, ids);
-    match result {
+    match tries::namespaces(spawner, mode, ids) {
         Ok(()) => {
             if let Some(cache) = cache {
                 // Only a saving: without it the next run tries again.
@@ -198,7 +240,7 @@ fn namespaces(
             }
             Ok(None)
         }
-        Err((what, error)) => Ok(Some(explain(what, &error))),
+        Err(failed) => Ok(Some(advice::namespaces(&failed))),
     }
 }
 
@@ -216,72 +258,4 @@ fn circumstances(uid: u32) -> io::Result<String> {
     let filtered = sys::seccomp::is_filtered();
     writeln!(text, "capabilities {bits:x} filtered {filtered}").map_err(io::Error::other)?;
     Ok(text)
-}
-
-/// Makes the namespaces and a new `/proc` in a throw-away child.
-fn try_namespaces(
-    spawner: &Spawner,
-    mode: Mode,
-    (uid, gid): (u32, u32),
-) -> Result<(), (&'static str, io::Error)> {
-    let doing = "preparing the probe";
-    let (read, write) = nix::unistd::pipe().map_err(|error| (doing, error.into()))?;
-    let mut outer = match mode {
-        Mode::User => identity_map_steps(uid, gid),
-        Mode::Root => Vec::new(),
-    };
-    let maps = outer.len();
-    outer.push(Step::PrivateMounts);
-    let kind = c_string("proc");
-    outer.push(Step::NewFs { kind, options: Vec::new(), attributes: 0, to: Slot(0) });
-    let program = Program {
-        namespaces: namespace_flags(mode),
-        cgroup: None,
-        steps: Arc::new(Lists { outer, inner: vec![Step::Report], last: Vec::new() }),
-        report: write,
-        keep: Vec::new(),
-    };
-    let launch = spawner.launch(program);
-    let mut answer = Vec::new();
-    let heard = fs::File::from(read).read_to_end(&mut answer);
-    let made = launch.wait();
-    if let Some(pidfd) = launch.take_pidfd() {
-        sys::wait::reap(&pidfd).map_err(|error| ("reaping the probe", error))?;
-    }
-    heard.map_err(|error| ("hearing the probe", error))?;
-    made.map_err(|error| ("making namespaces", error))?;
-    let message = answer.first_chunk().copied().and_then(Message::decode);
-    match message {
-        Some(Message::Ready) => Ok(()),
-        Some(Message::Failed(failure)) => {
-            let what = match usize::from(failure.step) {
-                step if step < maps => "mapping the user id",
-                step if step == maps => "making mounts private",
-                _ => "mounting a new /proc",
-            };
-            Err((what, io::Error::from_raw_os_error(failure.errno)))
-        }
-        None => Err(("hearing the probe", io::ErrorKind::UnexpectedEof.into())),
-    }
-}
-
-fn explain(what: &'static str, error: &io::Error) -> Missing {
-    let fix = match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::ENOSPC) => {
-            "raise the sysctl user.max_user_namespaces (and max_mnt, max_pid, max_net_namespaces)"
-        }
-        Some(Errno::ENOSYS) => {
-            "boot Linux 5.14 or later, or let the container's filter pass clone3"
-        }
-        _ if what == "mounting a new /proc" => {
-            "start the container with an unmasked /proc \
-             (Docker: --security-opt systempaths=unconfined)"
-        }
-        _ => {
-            "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1; on Ubuntu an \
-             AppArmor profile for pinfold with `userns,`; in a container a seccomp profile that \
-             lets clone and unshare make namespaces"
-        }
-    };
-    Missing { layer: "namespaces", why: format!("{what} failed: {error}"), fix: fix.into() }
 }

@@ -4,7 +4,7 @@
 use super::host::{Host, Mode};
 use super::workspace::{Workspace, c_path};
 use crate::profile::Profile;
-use crate::record::{Access, Code, Refusal};
+use crate::record::{Access, Code, Refusal, Rung};
 use crate::sys;
 use nix::fcntl::OFlag;
 use serde::Serialize;
@@ -36,20 +36,33 @@ impl UidSlot {
             let of = |line: &str| line.split(':').nth(2).and_then(|id| id.parse().ok());
             passwd.lines().any(|line| of(line) == Some(uid))
         };
-        for uid in (FIRST_UID..FIRST_UID + SLOTS).filter(|uid| !named(*uid)) {
-            let mut options = File::options();
-            options.write(true).create(true).truncate(false).mode(0o600);
-            options.custom_flags(OFlag::O_NOFOLLOW.bits());
-            let file = options.open(folder.join(uid.to_string()))?;
-            match file.try_lock() {
-                Ok(()) if sys::idmap::exists(uid)? => return Ok(Self { uid, _held: file }),
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-        }
-        Err(io::ErrorKind::ResourceBusy.into())
+        let numbers = (FIRST_UID..FIRST_UID + SLOTS).filter(|uid| !named(*uid));
+        let (uid, held) = take_number(folder, numbers)?;
+        let exists = sys::idmap::exists(uid)?;
+        if exists { Ok(Self { uid, _held: held }) } else { Err(io::ErrorKind::ResourceBusy.into()) }
     }
+}
+
+/// Takes the first number that nobody holds below `folder`, where a locked file stands for each.
+///
+/// # Errors
+/// Those of making and locking the file; `ResourceBusy` where every number is taken.
+pub(super) fn take_number(
+    folder: &Path,
+    numbers: impl Iterator<Item = u32>,
+) -> io::Result<(u32, File)> {
+    for number in numbers {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(OFlag::O_NOFOLLOW.bits());
+        let file = options.open(folder.join(number.to_string()))?;
+        match file.try_lock() {
+            Ok(()) => return Ok((number, file)),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
 }
 
 /// Who the command is.
@@ -89,16 +102,15 @@ pub fn choose(
     profile: &Profile,
     access: Access,
 ) -> Result<Chosen, Refusal> {
+    if host.rung() == Rung::C {
+        return without_namespaces(host, slots, passwd, workspace, profile, access);
+    }
     if host.mode == Mode::User {
         let (uid, gid) = (host.uid, host.gid);
         let identity = Identity { uid, gid, swapped_with: None, same_user: true };
         return Ok(Chosen { identity, userns: None, slot: None });
     }
-    let failed = |error: io::Error| {
-        let next = "see that the state folder is writable and user ids from 60000 are mapped here";
-        Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
-    };
-    let slot = UidSlot::take(slots, passwd).map_err(failed)?;
+    let slot = UidSlot::take(slots, passwd).map_err(|error| no_id(&error))?;
     let ids = (slot.uid, slot.uid);
     let plain = Identity { uid: ids.0, gid: ids.1, swapped_with: None, same_user: false };
     if access == Access::None || workspace.owner == ids {
@@ -117,25 +129,57 @@ pub fn choose(
         Err(_) if access <= Access::ReadOnly => {
             Ok(Chosen { identity: plain, userns: None, slot: Some(slot) })
         }
-        Err(error) => as_owner(workspace, profile, &error),
+        Err(error) => {
+            let why = format!("its file system cannot be mounted with swapped owners ({error})");
+            as_owner(workspace, profile, &why)
+        }
     }
 }
 
-/// Where the file system cannot be id-mapped, only the owner can write what the owner has.
-fn as_owner(
+/// Without namespaces and mounts an ordinary user's command is the same user. Root's is an id of
+/// its own where it writes nothing of the workspace, else the workspace's owner.
+fn without_namespaces(
+    host: &Host,
+    slots: &Path,
+    passwd: &str,
     workspace: &Workspace,
     profile: &Profile,
-    error: &io::Error,
+    access: Access,
 ) -> Result<Chosen, Refusal> {
+    let same_user = Identity { uid: host.uid, gid: host.gid, swapped_with: None, same_user: true };
+    if host.uid != 0 {
+        return Ok(Chosen { identity: same_user, userns: None, slot: None });
+    }
+    if !host.switches_ids {
+        return Err(Refusal::new(
+            Code::Rung,
+            "a command of root",
+            "root here lacks CAP_SETUID and CAP_SETGID, so the command would have to be uid 0",
+            "start Pinfold as an ordinary user, such as by `--user 1000` or runAsUser",
+        ));
+    }
+    if access >= Access::WorkspaceWrite {
+        return as_owner(workspace, profile, "there are no mounts here that could swap owners");
+    }
+    let slot = UidSlot::take(slots, passwd).map_err(|error| no_id(&error))?;
+    let (uid, gid) = (slot.uid, slot.uid);
+    let identity = Identity { uid, gid, swapped_with: None, same_user: false };
+    Ok(Chosen { identity, userns: None, slot: Some(slot) })
+}
+
+fn no_id(error: &io::Error) -> Refusal {
+    let next = "see that the state folder is writable and user ids from 60000 are mapped here";
+    Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
+}
+
+/// Where the file system cannot be id-mapped, only the owner can write what the owner has.
+fn as_owner(workspace: &Workspace, profile: &Profile, why: &str) -> Result<Chosen, Refusal> {
     let (uid, gid) = workspace.owner;
     if (uid == 0 || gid == 0) && !profile.run_as_owner {
         return Err(Refusal::new(
             Code::Workspace,
             format!("{}, which belongs to root", workspace.path.display()),
-            format!(
-                "its file system cannot be mounted with swapped owners ({error}), and a command \
-                 that writes there would have to be uid 0"
-            ),
+            format!("{why}, and a command that writes there would have to be uid 0"),
             format!(
                 "chown -R the workspace to an ordinary user and group, or set run_as_owner = true \
                  in profile {} to run as uid 0 without capabilities",

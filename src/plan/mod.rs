@@ -13,6 +13,8 @@ pub mod host;
 pub mod identity;
 pub mod limits;
 pub mod network;
+pub mod rung;
+pub mod scratch;
 pub mod syscalls;
 pub mod workspace;
 
@@ -22,13 +24,13 @@ use crate::profile::{Nested, Profile};
 use crate::record::{Access, Code, Digest, ProgramFile, Refusal, Rung, Text};
 use crate::sys::seccomp::{Set, Sockets};
 use filesystem::View;
-use host::{Host, Mode};
+use host::Host;
 use identity::Identity;
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use workspace::{Inode, Workspace};
 
@@ -68,6 +70,19 @@ pub struct Settings {
     pub toolchains: Vec<Toolchain>,
     /// Who commits.
     pub git_identity: GitIdentity,
+    /// The weakest rung that the operator accepts for a profile, by its name.
+    pub rungs: BTreeMap<String, Rung>,
+}
+
+/// What was found or taken for one run before it is planned.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'g> {
+    /// Who the command is.
+    pub identity: Identity,
+    /// Whether the run has a group of its own.
+    pub own_cgroup: bool,
+    /// The host's folder that serves as its scratch folder, where there are no mounts.
+    pub scratch: Option<&'g Path>,
 }
 
 /// A decided call, before it is planned.
@@ -127,6 +142,10 @@ pub struct Plan {
     pub rung: Rung,
     /// The layers, by name.
     pub layers: Vec<String>,
+    /// What this rung does not hold, in words.
+    pub lacks: Vec<&'static str>,
+    /// Whether the supervisor performs the tree's changes of modes and times.
+    pub brokered: bool,
     /// Who the command is.
     pub identity: Identity,
     /// Files.
@@ -163,20 +182,17 @@ impl Plan {
         profile: &Profile,
         settings: &Settings,
         host: &Host,
-        identity: Identity,
-        own_cgroup: bool,
+        given: Given<'_>,
     ) -> Result<Self, Refusal> {
-        host.demand(&profile.name, profile.rung)?;
-        let rung = if own_cgroup { Rung::A } else { host.rung() };
-        if rung > profile.rung {
-            return Err(too_weak(profile, rung));
-        }
-        let loopback = network::loopback(profile)?;
-        nested_is_off(profile)?;
         let mut notes = Vec::new();
+        let rung = rung::of_run(profile, settings, host, given.own_cgroup, &mut notes)?;
+        let bare = rung == Rung::C;
+        let loopback = network::loopback(profile)? && !bare;
+        nested_is_off(profile)?;
         let toolchains: Vec<&Toolchain> =
             settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name)).collect();
-        let view = filesystem::view(call, profile, &toolchains, &mut notes)?;
+        let view = filesystem::view(call, profile, &toolchains, given.scratch, &mut notes)?;
+        let sockets = if bare { Sockets::None } else { syscalls::sockets(profile, loopback) };
         let template_ms = call.template.timeout_s.map(|s| u64::from(s) * 1_000);
         let longest = template_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
         let output_bytes = call.template.output_kib.map(|kib| u64::from(kib) << 10);
@@ -185,7 +201,13 @@ impl Plan {
             argv,
             program: call.program.file.record(call.program_sha256),
             interpreter,
-            environment: environment::environment(call, profile, settings, &toolchains),
+            environment: environment::environment(
+                call,
+                profile,
+                settings,
+                &toolchains,
+                &view.scratch,
+            ),
             workspace: call.workspace.path.clone(),
             workspace_inode: call.workspace.inode,
             cwd: call.workspace.below(&call.cwd),
@@ -193,12 +215,14 @@ impl Plan {
             access: call.access,
             profile: profile.name.clone(),
             rung,
-            layers: layers(host, own_cgroup),
-            identity,
+            layers: rung::layers(host, rung),
+            lacks: rung::lacks(host, rung),
+            brokered: bare && host.brokers && call.access >= Access::WorkspaceWrite,
+            identity: given.identity,
             view,
             loopback,
             syscalls: syscalls::sets(profile),
-            sockets: syscalls::sockets(profile, loopback),
+            sockets,
             limits: limits::resource_limits(profile),
             timeout_ms: call.timeout_ms.map_or(longest, |asked| asked.min(longest)),
             output_bytes: output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT),
@@ -231,26 +255,6 @@ fn executed(call: &Call<'_>) -> (Vec<Text>, Option<ProgramFile>) {
     let argv =
         interpreter.prefix.iter().map(Text::from).chain([script]).chain(given().skip(1)).collect();
     (argv, call.interpreter_sha256.map(|digest| file.record(digest)))
-}
-
-/// Names the layers of a run on this host.
-fn layers(host: &Host, own_cgroup: bool) -> Vec<String> {
-    let user = (host.mode == Mode::User).then_some("user");
-    let spaces = ["mount", "pid", "ipc", "uts", "cgroup", "net"];
-    let cgroup = own_cgroup.then_some("cgroup-kill");
-    let landlock = format!("landlock:{}", host.landlock);
-    let names = user.into_iter().chain(spaces).map(str::to_owned);
-    let rest = ["seccomp", "rlimits"].into_iter().chain(cgroup).map(str::to_owned);
-    names.chain([landlock]).chain(rest).collect()
-}
-
-fn too_weak(profile: &Profile, rung: Rung) -> Refusal {
-    Refusal::new(
-        Code::Rung,
-        format!("profile `{}`, which asks for rung {}", profile.name, profile.rung),
-        format!("this host gives rung {rung}: a cgroup of the run's own cannot be made"),
-        "run Pinfold as root, or delegate a version 2 cgroup to it",
-    )
 }
 
 /// Programs that a command starts are not recorded in this version, so a profile that promises

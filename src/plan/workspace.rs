@@ -107,6 +107,14 @@ impl Workspace {
         self.look_up(sys::mount::open_exact(&self.folder, &c_path(path)))
     }
 
+    /// Lists the names in a folder below the workspace, without following any link on the way.
+    ///
+    /// # Errors
+    /// As `openat2(2)` and `getdents64(2)`.
+    pub fn list(&self, path: &Path) -> std::io::Result<Vec<PathBuf>> {
+        sys::mount::list_exact(&self.folder, &c_path(path))
+    }
+
     fn look_up(&self, opened: std::io::Result<OwnedFd>) -> Lookup {
         let fd = match opened {
             Ok(fd) => fd,

@@ -272,6 +272,7 @@ pub(super) fn intent(
         access: plan.access,
         rung: plan.rung,
         layers: plan.layers.clone(),
+        lacks: plan.lacks.clone(),
         limits: limits.chain(scratch).chain(output).collect(),
         uid: plan.identity.uid,
         timeout_ms: plan.timeout_ms,

@@ -10,6 +10,7 @@ use crate::sys::landlock::Rules;
 use crate::sys::spawn::ThreadLayers;
 use crate::sys::step::{ExecFd, Image, Is, Lists, SLOTS, Slot, Step};
 use nix::sched::CloneFlags;
+use nix::sys::stat::SFlag;
 use std::collections::HashSet;
 use std::ffi::{CString, OsString};
 use std::io;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The descriptor of what will be executed.
-const PROGRAM: Slot = Slot(5);
+pub(super) const PROGRAM: Slot = Slot(5);
 /// Sources of mounts keep their slots to the end; the ones before belong to the view.
 const FIRST_SOURCE: usize = 16;
 
@@ -27,9 +28,9 @@ const FIRST_SOURCE: usize = 16;
 /// layer alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
-    mounts: bool,
-    landlock: bool,
-    seccomp: bool,
+    pub(super) mounts: bool,
+    pub(super) landlock: bool,
+    pub(super) seccomp: bool,
 }
 
 impl Layers {
@@ -110,30 +111,50 @@ pub(super) fn compile(
     }
     steps.open_program();
     steps.drop_rights();
-    let inner = inner(plan, ends, steps.landlock, layers)?;
+    let own = Inner {
+        first: Vec::new(),
+        enter: vec![Step::Chdir { path: c_path(&plan.cwd) }],
+        limits: plan
+            .limits
+            .iter()
+            .map(|(_, r, v)| Step::Limit { resource: *r, value: *v })
+            .collect(),
+        filters: Vec::new(),
+    };
+    let inner = inner(plan, ends, steps.landlock, layers, own)?;
     let Steps { outer, places, .. } = steps;
     Ok(Compiled { steps: Lists { outer, inner, last: last(ends) }, places, keep })
 }
 
+/// The steps in which the inner child of a view and that of a guardian differ.
+pub(super) struct Inner {
+    /// Before everything else.
+    pub(super) first: Vec<Step>,
+    /// How the working folder is entered.
+    pub(super) enter: Vec<Step>,
+    pub(super) limits: Vec<Step>,
+    /// Filters that stand below those of every run; made before Landlock binds the child.
+    pub(super) filters: Vec<Step>,
+}
+
 /// The program becomes itself: descriptors, limits, then the two layers that bind it for good.
-fn inner(
+pub(super) fn inner(
     plan: &Plan,
     ends: &Ends,
     landlock: Option<RawFd>,
     layers: Layers,
+    own: Inner,
 ) -> io::Result<Vec<Step>> {
-    let mut steps = vec![Step::NewSession];
+    let mut steps = own.first;
+    steps.push(Step::NewSession);
     for (fd, at) in [(&ends.stdin, 0), (&ends.stdout, 1), (&ends.stderr, 2)] {
         steps.push(Step::Place { from: fd.as_raw_fd(), at });
     }
     steps.push(Step::CloseOnExec { first: 3 });
-    steps.push(Step::Chdir { path: c_path(&plan.cwd) });
+    steps.extend(own.enter);
     steps.push(Step::Umask { mask: 0o022 });
-    steps.extend(
-        plan.limits
-            .iter()
-            .map(|(_, resource, value)| Step::Limit { resource: *resource, value: *value }),
-    );
+    steps.extend(own.limits);
+    steps.extend(own.filters);
     if let Some(ruleset) = landlock {
         steps.push(Step::Restrict { ruleset, flags: sys::landlock::restrict_flags() });
     }
@@ -169,7 +190,7 @@ fn last(ends: &Ends) -> Vec<Step> {
 }
 
 /// Builds the Landlock ruleset of everything that exists before the view is made.
-fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
+pub(super) fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
     let mut rules = Rules::new(plan.loopback)?;
     let slash = std::fs::File::open("/")?;
     for Rule { at, rights } in &plan.view.rules {
@@ -193,6 +214,15 @@ fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
                     return Err(io::Error::from_raw_os_error(sys::step::ANOTHER_FILE));
                 }
                 rules.allow(&file, *rights)?;
+            }
+            RuleAt::Device(path, rdev) => {
+                // A name under /dev can be anything, so it is the number that counts.
+                let file = sys::mount::open_resolved(&slash, &staged(path))?;
+                let found = nix::sys::stat::fstat(&file)?;
+                let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
+                if kind == SFlag::S_IFCHR && found.st_rdev == *rdev {
+                    rules.allow(&file, *rights)?;
+                }
             }
             RuleAt::View(_) => {}
         }

@@ -1,10 +1,13 @@
 //! Makes the child of a plan and holds it at the gate.
 
+use super::broker::Broker;
 use super::compile::{Compiled, Ends, Layers, compile, describe};
+use super::guardian::{self, Lines};
+use super::scratch::Folder;
 use crate::plan::Plan;
-use crate::plan::host::{Mode, namespace_flags};
+use crate::plan::host::{Host, namespace_flags};
 use crate::plan::workspace::Workspace;
-use crate::record::Digest;
+use crate::record::{Digest, Rung};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::spawn::{Launch, Spawner};
 use crate::sys::step::{Failure, Lists, MESSAGE_BYTES, Message, Part, Program};
@@ -100,6 +103,8 @@ pub struct Gated {
     places: Vec<Option<Arc<str>>>,
     /// Taken when the gate opens.
     held: Option<Held>,
+    /// Whether the gate was opened, so that something may have run.
+    opened: bool,
 }
 
 #[derive(Debug)]
@@ -107,18 +112,32 @@ struct Held {
     launch: Launch,
     gate: OwnedFd,
     pipes: Pipes,
+    own: Own,
+    /// Where the listener of a tree without namespaces comes out, and who answers its calls.
+    brokered: Option<(OwnedFd, Broker)>,
+}
+
+/// What the tree has of its own, in the order in which it goes after the tree.
+#[derive(Debug)]
+struct Own {
     cgroup: Option<Cgroup>,
+    /// Removed when dropped.
+    _scratch: Option<Folder>,
+    /// Whether the tree ends with its guardian's own act, instead of with a namespace.
+    guarded: bool,
 }
 
 impl Drop for Gated {
     fn drop(&mut self) {
-        let Some(Held { launch, gate, pipes, cgroup }) = self.held.take() else { return };
+        let Some(Held { launch, gate, pipes, own, .. }) = self.held.take() else { return };
         // The child sees the gate close without its byte, or the init its life pipe, and ends.
         drop((gate, pipes));
         // It may hang in a step; then only a signal ends it, and with it the cloning thread's
-        // sleep.
+        // sleep. A guardian whose program may run already must live to end the tree.
         let early = launch.take_pidfd();
-        if let Some(pidfd) = &early {
+        if let Some(pidfd) = &early
+            && !(own.guarded && self.opened)
+        {
             let killed = sys::signal::kill(pidfd);
             tracing::trace!(?killed, "ended a child before its gate");
         }
@@ -126,16 +145,16 @@ impl Drop for Gated {
             return;
         }
         if let Some(pidfd) = early.or_else(|| launch.take_pidfd()) {
-            end(&pidfd);
+            end(&pidfd, own.guarded && self.opened);
         }
-        drop(cgroup);
     }
 }
 
-/// Kills and reaps a tree's init, and the kernel with it the whole tree.
-fn end(pidfd: &OwnedFd) {
+/// Kills and reaps a tree's init, and the kernel with it the whole tree. A guardian kills the tree
+/// itself when its life pipe has ended, and is only waited for.
+fn end(pidfd: &OwnedFd, guarded: bool) {
     // Both fail only where the process is gone already, which is what is wanted.
-    let killed = sys::signal::kill(pidfd);
+    let killed = (!guarded).then(|| sys::signal::kill(pidfd));
     let reaped = sys::wait::reap(pidfd);
     tracing::trace!(?killed, ?reaped, "ended a tree");
 }
@@ -146,7 +165,7 @@ pub struct Child {
     pidfd: OwnedFd,
     pid: u32,
     pipes: Option<Pipes>,
-    cgroup: Option<Cgroup>,
+    own: Own,
     reaped: bool,
 }
 
@@ -166,9 +185,13 @@ impl Child {
         self.pipes.take()
     }
 
-    /// Kills the whole tree.
+    /// Kills the whole tree. A guardian does that when the life pipe ends, and must not be killed
+    /// before.
     pub fn kill(&self) {
-        let group = self.cgroup.as_ref().map(Cgroup::kill);
+        if self.own.guarded {
+            return;
+        }
+        let group = self.own.cgroup.as_ref().map(Cgroup::kill);
         let init = sys::signal::kill(&self.pidfd);
         tracing::debug!(?group, ?init, "killed the tree");
     }
@@ -187,8 +210,9 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.reaped {
+            self.pipes = None;
             self.kill();
-            end(&self.pidfd);
+            end(&self.pidfd, self.own.guarded);
         }
     }
 }
@@ -198,8 +222,8 @@ impl Drop for Child {
 pub struct Means<'m> {
     /// The workspace that the plan names.
     pub workspace: &'m Workspace,
-    /// What the supervisor is.
-    pub mode: Mode,
+    /// What can be enforced here.
+    pub host: &'m Host,
     /// The user namespace whose maps swap the workspace owner and the command.
     pub userns: Option<&'m OwnedFd>,
     /// A group of the run's own.
@@ -218,24 +242,42 @@ pub struct Means<'m> {
 /// # Errors
 /// [`Fault::Prepare`] where the parent's part failed; then there is no child.
 pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault> {
-    let Means { workspace, mode, userns, cgroup, stdin, spawner, layers } = means;
+    let Means { workspace, host, userns, cgroup, stdin, spawner, layers } = means;
+    let guarded = plan.rung == Rung::C;
     let made = || -> io::Result<Gated> {
-        let (ends, pipes, gate) = pipes(stdin)?;
+        let (mut ends, pipes, gate) = pipes(stdin)?;
+        let lines = guarded.then(|| Lines::new(plan.brokered)).transpose()?;
+        let mailbox = lines.as_ref().and_then(|lines| lines.mailbox.as_ref());
+        ends.supervisors.extend(mailbox.map(|(own, _)| own.as_raw_fd()));
+        // Its rule is made of the folder itself, so it is there before the rules are.
+        let scratch =
+            guarded.then(|| Folder::new(&plan.view.scratch, plan.identity)).transpose()?;
         let (report_read, report) = fd::pipe()?;
         fd::set_nonblocking(&report_read)?;
         let userns = userns.map(fd::high).transpose()?;
         let number = userns.as_ref().map(AsRawFd::as_raw_fd);
-        let mut compiled = compile(plan, workspace, number, &ends, layers)?;
+        let mut compiled = match &lines {
+            Some(lines) => guardian::compile(plan, workspace, host, &ends, lines, layers)?,
+            None => compile(plan, workspace, number, &ends, layers)?,
+        };
         let Ends { stdin, stdout, stderr, gate: gate_read, status, life, init, .. } = ends;
         compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
         compiled.keep.extend(userns);
+        let tell = lines.as_ref().map(|lines| lines.id_write.as_raw_fd());
+        let brokered = lines.and_then(|lines| {
+            compiled.keep.extend([lines.id_read, lines.id_write]);
+            let (own, childs) = lines.mailbox?;
+            compiled.keep.push(childs);
+            Some((own, Broker::new(plan)))
+        });
         let Compiled { steps, places, keep } = compiled;
         let steps = Arc::new(steps);
         let program = Program {
-            namespaces: namespace_flags(mode),
+            namespaces: if guarded { 0 } else { namespace_flags(host.mode) },
             cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?,
             steps: Arc::clone(&steps),
             report,
+            tell,
             keep,
         };
         // From here on the child is being made; what follows happens meanwhile.
@@ -246,7 +288,14 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
             report: fd::watched(report_read)?,
             steps,
             places,
-            held: Some(Held { launch, gate, pipes, cgroup }),
+            held: Some(Held {
+                launch,
+                gate,
+                pipes,
+                own: Own { cgroup, _scratch: scratch, guarded },
+                brokered,
+            }),
+            opened: false,
         })
     };
     made().map_err(Fault::Prepare)
@@ -274,19 +323,24 @@ impl Gated {
         if *receipt.plan() != self.plan || receipt.call().as_str() != self.call {
             return Err(Fault::Receipt);
         }
-        let held = self.held.as_ref().ok_or(Fault::Silent)?;
+        let held = self.held.as_mut().ok_or(Fault::Silent)?;
+        if let Some((mailbox, broker)) = held.brokered.take() {
+            let listener = sys::notify::take_listener(mailbox).map_err(Fault::Prepare)?;
+            broker.start(listener).map_err(Fault::Prepare)?;
+        }
         let gate = held.gate.try_clone().map_err(Fault::Prepare)?;
+        self.opened = true;
         File::from(gate).write_all(b"g").map_err(Fault::Prepare)?;
         // The pipe closes when both children have executed their programs.
         if let Some(Message::Failed(failure)) = self.next_message().await? {
             return Err(self.step(failure));
         }
-        let Held { launch, gate, pipes, cgroup } = self.held.take().ok_or(Fault::Silent)?;
+        let Held { launch, gate, pipes, own, .. } = self.held.take().ok_or(Fault::Silent)?;
         drop(gate);
         let pid = launch.wait().map_err(Fault::Clone)?;
         let pidfd = launch.take_pidfd().ok_or(Fault::Silent)?;
         let pid = u32::try_from(pid).map_err(|_| Fault::Silent)?;
-        Ok(Child { pidfd, pid, pipes: Some(pipes), cgroup, reaped: false })
+        Ok(Child { pidfd, pid, pipes: Some(pipes), own, reaped: false })
     }
 
     fn step(&self, failure: Failure) -> Fault {

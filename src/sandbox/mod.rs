@@ -5,8 +5,11 @@
 //! or whose supervisor dies, ends without having executed anything.
 #![forbid(unsafe_code)]
 
+mod broker;
 mod compile;
+mod guardian;
 mod launch;
+mod scratch;
 mod view;
 
 pub use compile::Layers;

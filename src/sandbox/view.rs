@@ -135,7 +135,7 @@ impl<'p> Steps<'p> {
         }
         let (uid, gid) = (self.plan.identity.uid, self.plan.identity.gid);
         let root = if uid == 0 { "" } else { "root:x:0:0:root:/:/usr/sbin/nologin\n" };
-        let passwd = format!("{root}agent:x:{uid}:{gid}:agent:{HOME}:/usr/sbin/nologin\n");
+        let passwd = format!("{root}agent:x:{uid}:{gid}:agent:{TMP}/{HOME}:/usr/sbin/nologin\n");
         let root = if gid == 0 { "" } else { "root:x:0:\n" };
         let group = format!("{root}agent:x:{gid}:\n");
         self.make_file(Path::new("/etc/passwd"), 0o644, passwd.into_bytes());
@@ -354,7 +354,7 @@ impl<'p> Steps<'p> {
     }
 
     fn finish_root(&mut self) {
-        let home = c_string("home".as_ref());
+        let home = c_string(HOME.as_ref());
         self.push(Step::Folder { dir: Dir::Slot(SCRATCH), path: home, mode: 0o777 });
         self.push(Step::Attributes { fd: ROOT, set: RDONLY, userns: -1, recursive: false });
         self.push(Step::PivotRoot);

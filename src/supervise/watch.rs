@@ -66,10 +66,15 @@ pub async fn watch(
         () = tokio::time::sleep(deadline) => Some(Stop::Deadline),
         signal = cancel => Some(Stop::Cancelled(signal)),
     };
+    let mut life = Some(life);
     if stop.is_some() {
-        ask_to_end(life.as_fd());
+        if let Some(life) = &life {
+            ask_to_end(life.as_fd());
+        }
         let grace = tokio::time::timeout(GRACE, streams.pump_until(wait_readable(&gone), sink));
         if grace.await.is_err() {
+            // A guardian kills its tree when this pipe ends.
+            life = None;
             child.kill();
             let dying = streams.pump_until(wait_readable(&gone), sink);
             let slow = || io::Error::other("the tree was killed and is still there");

@@ -123,7 +123,7 @@ pub(super) extern "C" fn outer(data: *const c_void) -> ! {
     let inner_start = InnerStart { program, slots: &raw mut slots };
     let (stack, size) = start.inner_stack;
     let made = spawn::clone_inner(inner, (&raw const inner_start).cast(), stack, size);
-    if let Err(errno) = made {
+    if let Err(errno) = made.and_then(|pid| tell(program, pid)) {
         fail(program, Part::Last, usize::from(u16::MAX), errno);
     }
     walk(program, Part::Last, &mut slots);
@@ -139,6 +139,13 @@ extern "C" fn inner(data: *const c_void) -> ! {
     let slots = unsafe { &mut *start.slots };
     walk(start.program, Part::Inner, slots);
     exit()
+}
+
+/// Writes the inner child's process id for the init to read.
+fn tell(program: &Program, pid: isize) -> Outcome {
+    let Some(to) = program.tell else { return Ok(0) };
+    let pid = pid as i32;
+    call3(libc::SYS_write, to as usize, &raw const pid as usize, size_of::<i32>())
 }
 
 fn walk(program: &Program, part: Part, slots: &mut [RawFd; SLOTS]) {
@@ -384,6 +391,7 @@ fn act_on_process(step: &Step, slots: &mut [RawFd; SLOTS]) -> Outcome {
             call(libc::SYS_landlock_add_rule, args)
         }
         Step::NewSession => call1(libc::SYS_setsid, 0),
+        Step::Subreaper => prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0),
         Step::Close { fd } => call1(libc::SYS_close, *fd as usize),
         Step::Place { from, at } => call3(libc::SYS_dup3, *from as usize, *at as usize, 0),
         Step::CloseOnExec { first } => {
@@ -394,12 +402,8 @@ fn act_on_process(step: &Step, slots: &mut [RawFd; SLOTS]) -> Outcome {
         Step::Restrict { ruleset, flags } => {
             call2(libc::SYS_landlock_restrict_self, *ruleset as usize, *flags as usize)
         }
-        Step::Filter { program } => {
-            let filter =
-                libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-            let mode = libc::SECCOMP_SET_MODE_FILTER as usize;
-            call3(libc::SYS_seccomp, mode, 0, &raw const filter as usize)
-        }
+        Step::Filter { program } => filter(program, 0),
+        Step::Listen { program, to } => listen(program, *to),
         Step::Gate { fd } => gate(*fd),
         Step::Exec { fd, image } => {
             let fd = match fd {
@@ -412,6 +416,25 @@ fn act_on_process(step: &Step, slots: &mut [RawFd; SLOTS]) -> Outcome {
         }
         _ => Err(libc::ENOTSUP),
     }
+}
+
+fn filter(program: &[libc::sock_filter], flags: libc::c_ulong) -> Outcome {
+    let filter =
+        libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    let mode = libc::SECCOMP_SET_MODE_FILTER as usize;
+    call3(libc::SYS_seccomp, mode, flags as usize, &raw const filter as usize)
+}
+
+/// Installs a filter with a listener and sends the listener over a socket. A signal must not
+/// break a call that was received already, so the wait for its answer ends by a kill only.
+fn listen(program: &[libc::sock_filter], to: RawFd) -> Outcome {
+    let killable = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | killable;
+    let listener = filter(program, flags)?;
+    let mut letter = super::notify::Letter::new(listener as RawFd);
+    let message = letter.message();
+    call3(libc::SYS_sendmsg, to as usize, &raw const message as usize, 0)?;
+    call1(libc::SYS_close, listener as usize)
 }
 
 /// Waits for the byte that opens the gate; a gate that closes without it means that the

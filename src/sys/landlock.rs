@@ -2,8 +2,8 @@
 //! enforces it.
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use std::fmt;
 use std::io;
@@ -99,6 +99,26 @@ impl Rights {
         Self(self.0 | other.0)
     }
 
+    /// Returns what of it reads, lists and executes.
+    pub fn without_writing(self) -> Self {
+        Self(self.0 & (Self::read().0 | AccessFs::Execute))
+    }
+
+    /// Returns whether it changes anything.
+    pub fn writes(self) -> bool {
+        self.without_writing() != self
+    }
+
+    /// Listing folders.
+    pub fn list() -> Self {
+        Self(AccessFs::ReadDir.into())
+    }
+
+    /// Returns what both have.
+    pub fn both(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// Returns what of it means something for a file that is not a folder.
     pub fn of_file(self) -> Self {
         Self(self.0 & AccessFs::from_file(NEWEST))
@@ -151,6 +171,25 @@ fn ask_abi() -> u8 {
 /// Returns the flags for `landlock_restrict_self`.
 pub fn restrict_flags() -> u32 {
     if abi() >= 7 { LOG_FLAGS } else { 0 }
+}
+
+/// Makes a ruleset that holds signals within its domain and nothing else: who enforces it can
+/// signal all below it and only that, and nobody below it can signal who enforces it.
+///
+/// # Errors
+/// Where the kernel is older than ABI 6; otherwise as `landlock_create_ruleset(2)`.
+pub fn signal_scope() -> io::Result<OwnedFd> {
+    let slash = std::fs::File::open("/")?;
+    // Every ruleset refuses moving files between folders, unless it says otherwise.
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::Signal)
+        .and_then(|rules| rules.handle_access(AccessFs::Refer))
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rule(PathBeneath::new(slash, AccessFs::Refer)))
+        .map_err(io::Error::other)?;
+    let fd: Option<OwnedFd> = rules.into();
+    super::fd::high(fd.ok_or(io::ErrorKind::Unsupported)?)
 }
 
 /// A ruleset being built.

@@ -25,6 +25,7 @@ pub mod idmap;
 pub mod landlock;
 pub mod mount;
 pub mod netns;
+pub mod notify;
 pub mod seccomp;
 pub mod signal;
 pub mod spawn;

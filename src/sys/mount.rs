@@ -1,9 +1,14 @@
 //! The mount interface of Linux 5.12 and later: constants and argument blocks that no crate
 //! offers without hiding an allocation, and the one mount call that the parent makes.
 
-use std::ffi::CStr;
+use nix::dir::Dir;
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+use std::ffi::{CStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 /// `open_tree`: clone the mount.
 pub const OPEN_TREE_CLONE: u32 = 1;
@@ -91,6 +96,48 @@ pub fn open_resolved(dir: impl AsFd, path: &CStr) -> io::Result<OwnedFd> {
     let flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
     let resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
     open_how(dir, path, &OpenHow { flags, mode: 0, resolve })
+}
+
+/// Opens a name below a folder with `O_PATH`, following links on the way that stay below it, but
+/// not one in the name's own place.
+///
+/// # Errors
+/// `EXDEV` where the name leads out of the folder; otherwise as `openat2(2)`.
+pub fn open_last(dir: impl AsFd, path: &CStr) -> io::Result<OwnedFd> {
+    let flags = (libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW) as u64;
+    let resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    open_how(dir, path, &OpenHow { flags, mode: 0, resolve })
+}
+
+/// Lists the names in a folder below another one, without following any link on the way.
+///
+/// # Errors
+/// As `openat2(2)` and `getdents64(2)`.
+pub fn list_exact(dir: impl AsFd, path: &CStr) -> io::Result<Vec<PathBuf>> {
+    let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
+    names(open_how(dir, path, &OpenHow { flags, ..open_beneath() })?)
+}
+
+/// Lists the names in a folder of the host.
+///
+/// # Errors
+/// As `open(2)` and `getdents64(2)`.
+pub fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    names(nix::fcntl::open(path, flags, Mode::empty())?)
+}
+
+fn names(folder: OwnedFd) -> io::Result<Vec<PathBuf>> {
+    let mut names = Vec::new();
+    let mut folder = Dir::from_fd(folder)?;
+    for entry in folder.iter() {
+        let name = entry?.file_name().to_bytes().to_owned();
+        if name != b"." && name != b".." {
+            names.push(PathBuf::from(OsString::from_vec(name)));
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 fn open_how(dir: impl AsFd, path: &CStr, how: &OpenHow) -> io::Result<OwnedFd> {

@@ -17,6 +17,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+/// Writes a list of calls by the names that `libc` gives their numbers.
+macro_rules! calls {
+    ($($name:ident)*) => { &[$(libc::$name,)*] };
+}
+
+mod guarded;
+
+pub use guarded::{guarded_filter, neighbours_filter};
+
 /// A named group of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Set {
@@ -53,10 +62,6 @@ impl Set {
             Self::MemoryFiles => &[libc::SYS_memfd_create],
         }
     }
-}
-
-macro_rules! calls {
-    ($($name:ident)*) => { &[$(libc::$name,)*] };
 }
 
 const BASE: &[i64] = calls! {
@@ -207,10 +212,15 @@ fn answers(sets: &[Set]) -> Vec<(u32, u32)> {
     for number in NEWER.iter().chain(sets.iter().flat_map(|set| set.calls())) {
         by_number.insert(*number as u32, ALLOW);
     }
+    changes(&by_number, NO_SUCH_CALL)
+}
+
+/// Turns a table into first numbers with the answer from there on.
+fn changes(by_number: &BTreeMap<u32, u32>, otherwise: u32) -> Vec<(u32, u32)> {
     let last = by_number.keys().next_back().copied().unwrap_or(0);
     let mut changes: Vec<(u32, u32)> = Vec::new();
     for number in 0..=last + 1 {
-        let answer = by_number.get(&number).copied().unwrap_or(NO_SUCH_CALL);
+        let answer = by_number.get(&number).copied().unwrap_or(otherwise);
         if changes.last().is_none_or(|(_, before)| *before != answer) {
             changes.push((number, answer));
         }

@@ -1,10 +1,10 @@
 //! The only file that clones.
 //!
-//! A child is made by `clone3` with `CLONE_VM | CLONE_VFORK` on a stack of its own: nothing is
-//! copied, however large the supervisor is, and the cloning thread sleeps until the child
-//! executes or ends. The signal that ends a tree with its supervisor (`PDEATHSIG`) fires when
-//! the cloning *thread* ends, so children are made by a [`Spawner`] thread that never ends, and
-//! never by a thread of the asynchronous runtime.
+//! A child is made by `clone3`, or by `clone` where a container refuses that, with
+//! `CLONE_VM | CLONE_VFORK` on a stack of its own: nothing is copied, however large the supervisor
+//! is, and the cloning thread sleeps until the child executes or ends. The signal that ends a tree
+//! with its supervisor (`PDEATHSIG`) fires when the cloning *thread* ends, so children are made by
+//! a [`Spawner`] thread that never ends, and never by a thread of the asynchronous runtime.
 
 use super::child;
 use super::seccomp::{self, Sockets};
@@ -46,13 +46,49 @@ struct CloneArgs {
 
 type Entry = extern "C" fn(*const c_void) -> !;
 
-/// Makes a child that starts in `entry` on the stack named in `args`.
+impl CloneArgs {
+    /// Returns the arguments in the form of the older `clone(2)`: flags with the exit signal, the
+    /// stack's top, and where the pidfd goes. It cannot clear handlers, which the child's blocked
+    /// signals keep from running until its steps have reset them.
+    fn of_older_call(&self) -> [usize; 3] {
+        let flags = self.flags & !CLONE_CLEAR_SIGHAND | self.exit_signal;
+        [flags as usize, (self.stack + self.stack_size) as usize, self.pidfd as usize]
+    }
+}
+
+/// Makes a child that starts in `entry` on the stack named in `args`. Filters of containers answer
+/// `ENOSYS` to `clone3`, whose flags they cannot see; then `clone` is asked, which can do all of it
+/// but a cgroup.
 ///
 /// # Safety
 /// `args.stack` must be an unused stack that stays mapped until the child executes or ends;
 /// `data` must stay valid as long; with `CLONE_VM`, `entry` may touch only that stack and what
-/// nobody else writes.
-unsafe fn clone3(args: &CloneArgs, entry: Entry, data: *const c_void) -> Result<isize, i32> {
+/// nobody else writes. Every signal must be blocked on this thread.
+unsafe fn clone(args: &CloneArgs, entry: Entry, data: *const c_void) -> Result<isize, i32> {
+    // SAFETY: the caller vouches for all that the call asks.
+    let made = unsafe { raw_clone(libc::SYS_clone3, newer(args), entry, data) };
+    if made != Err(libc::ENOSYS) || args.flags & CLONE_INTO_CGROUP != 0 {
+        return made;
+    }
+    // SAFETY: as above; the arguments mean the same.
+    unsafe { raw_clone(libc::SYS_clone, args.of_older_call(), entry, data) }
+}
+
+/// Returns the arguments of `clone3(2)`.
+fn newer(args: &CloneArgs) -> [usize; 3] {
+    [std::ptr::from_ref(args) as usize, size_of::<CloneArgs>(), 0]
+}
+
+/// Makes one of the two calls.
+///
+/// # Safety
+/// As [`clone`]; `args` must be what the call of this number takes.
+unsafe fn raw_clone(
+    number: i64,
+    [a, b, c]: [usize; 3],
+    entry: Entry,
+    data: *const c_void,
+) -> Result<isize, i32> {
     let result: isize;
     // SAFETY: the caller vouches for the stack and the data. In the parent the instruction
     // clobbers rcx, r11 and the result only. The child, on its own empty stack, calls `entry`,
@@ -67,9 +103,12 @@ unsafe fn clone3(args: &CloneArgs, entry: Entry, data: *const c_void) -> Result<
             "call r13",
             "ud2",
             "2:",
-            inlateout("rax") libc::SYS_clone3 as isize => result,
-            in("rdi") std::ptr::from_ref(args),
-            in("rsi") size_of::<CloneArgs>(),
+            inlateout("rax") number as isize => result,
+            in("rdi") a,
+            in("rsi") b,
+            in("rdx") c,
+            in("r10") 0,
+            in("r8") 0,
             in("r12") data,
             in("r13") entry,
             lateout("rcx") _,
@@ -98,7 +137,7 @@ pub(super) fn clone_inner(
     };
     // SAFETY: the spawning thread mapped this stack for this one child and keeps it; `data` is
     // on the stack of the caller, which CLONE_VFORK holds asleep meanwhile.
-    unsafe { clone3(&args, entry, data) }
+    unsafe { clone(&args, entry, data) }
 }
 
 /// A child's stack: mapped memory with an unmapped guard below it.
@@ -297,8 +336,8 @@ fn start_elsewhere(thread: &std::thread::JoinHandle<()>, allowed: CpuSet) {
     tracing::trace!(moved, "moved the spawning thread");
 }
 
-/// Gives the thread its own file system state, no signals, no capability to hand on, and the
-/// filter that every child needs and the thread itself does not notice.
+/// Gives the thread no signals, no capability to hand on, and the filter that every child needs
+/// and the thread itself does not notice.
 fn prepare_thread(root: bool, layers: ThreadLayers) -> io::Result<()> {
     // Each act is named, because an error without a name helps nobody.
     let did = |what, result: io::Result<()>| {
@@ -306,8 +345,6 @@ fn prepare_thread(root: bool, layers: ThreadLayers) -> io::Result<()> {
     };
     let mask = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None);
     did("block signals", mask.map_err(io::Error::from))?;
-    let unshared = nix::sched::unshare(CloneFlags::CLONE_FS);
-    did("leave the shared working folder", unshared.map_err(io::Error::from))?;
     if root {
         let cleared = caps::clear(None, caps::CapSet::Ambient).map_err(io::Error::other);
         did("give up ambient capabilities", cleared)?;
@@ -369,7 +406,7 @@ fn make(program: &Program, pidfd: &AtomicI32, in_fresh_network: bool) -> io::Res
     // SAFETY: both stacks and `start` live until this function returns, and CLONE_VFORK holds
     // this thread here until the child executed or ended. The kernel stores the pidfd, an int,
     // into the atomic's memory. `outer` reads the program and writes only its own stacks.
-    let made = unsafe { clone3(&args, child::outer, data) };
+    let made = unsafe { clone(&args, child::outer, data) };
     made.map(|pid| pid as i32).map_err(io::Error::from_raw_os_error)
 }
 
@@ -401,7 +438,7 @@ pub(super) fn with_user_namespace<T>(use_it: impl FnOnce(i32) -> io::Result<T>) 
     let parent = std::ptr::without_provenance(std::process::id() as usize);
     // SAFETY: the stack lives until the child has been killed and reaped below; the child
     // touches nothing but that stack.
-    let made = unsafe { clone3(&args, child::sleep_for_ever, parent) };
+    let made = unsafe { raw_clone(libc::SYS_clone3, newer(&args), child::sleep_for_ever, parent) };
     let pid = made.map_err(io::Error::from_raw_os_error)? as i32;
     // SAFETY: the kernel stored a descriptor of this child, owned by nobody else.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd.into_inner()) };

@@ -213,6 +213,8 @@ pub enum Step {
     DeathSignal,
     /// Takes the tree's id of its own and no controlling terminal.
     NewSession,
+    /// Becomes the parent of every orphan below, so that none leaves the tree.
+    Subreaper,
     /// Closes a descriptor that the parent had open at the clone.
     Close {
         /// The descriptor.
@@ -243,6 +245,13 @@ pub enum Step {
     Filter {
         /// The filter.
         program: Arc<[libc::sock_filter]>,
+    },
+    /// Installs a seccomp filter with a listener, and hands the listener to the supervisor.
+    Listen {
+        /// The filter.
+        program: Arc<[libc::sock_filter]>,
+        /// The child's end of a socket pair.
+        to: RawFd,
     },
     /// Reports that every layer is in place.
     Report,
@@ -347,6 +356,9 @@ pub struct Program {
     pub steps: Arc<Lists>,
     /// The report pipe's write end.
     pub report: OwnedFd,
+    /// Where the outer child writes the process id of the inner one, as four bytes: for an init
+    /// that is not the first process of a namespace.
+    pub tell: Option<RawFd>,
     /// Descriptors that steps name by number; kept open until the child is made.
     pub keep: Vec<OwnedFd>,
 }

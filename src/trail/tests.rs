@@ -52,6 +52,7 @@ fn intent(argv: &[&str]) -> Box<Intent> {
         access: Access::ReadOnly,
         rung: Rung::B,
         layers: vec!["user".to_owned(), "landlock:7".to_owned()],
+        lacks: vec![],
         limits: [("memory".to_owned(), 1 << 30)].into(),
         uid: 1000,
         timeout_ms: 30_000,

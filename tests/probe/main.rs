@@ -18,6 +18,7 @@
 
 mod calls;
 mod files;
+mod neighbours;
 mod processes;
 mod sockets;
 
@@ -47,6 +48,7 @@ fn done(words: &[&str]) -> String {
     };
     let done = files::act(act, args)
         .or_else(|| sockets::act(act, args))
+        .or_else(|| neighbours::act(act, args))
         .or_else(|| processes::act(act, args))
         .or_else(|| calls::act(act, args));
     match done {

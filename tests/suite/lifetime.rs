@@ -16,14 +16,14 @@ const SOON: Duration = Duration::from_secs(1);
 const SLACK: Duration = Duration::from_secs(4);
 
 /// A word for a command line that no other process has.
-fn tag() -> String {
+pub(super) fn tag() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("tag-{}-{count}-{:?}", std::process::id(), Instant::now().elapsed().as_nanos())
 }
 
 /// Waits until no process has the tag; fails after `SOON`.
-fn assert_gone(tag: &str) {
+pub(super) fn assert_gone(tag: &str) {
     let start = Instant::now();
     loop {
         let left = processes_with(tag);
@@ -36,7 +36,7 @@ fn assert_gone(tag: &str) {
 }
 
 /// Starts a probe that prints `up` and waits for that line.
-fn start_up(env: &Env, words: &[&str]) -> Child {
+pub(super) fn start_up(env: &Env, words: &[&str]) -> Child {
     let mut run = env.start(words);
     let mut line = String::new();
     let mut out = BufReader::new(run.stdout.take().expect("a pipe"));
@@ -46,7 +46,7 @@ fn start_up(env: &Env, words: &[&str]) -> Child {
 }
 
 /// Waits until the probe's tree stands: the supervisor, the probe, and five below it.
-fn wait_for_tree(tag: &str) {
+pub(super) fn wait_for_tree(tag: &str) {
     let start = Instant::now();
     while processes_with(tag).len() < 7 {
         assert!(start.elapsed() < SOON, "{:?}", processes_with(tag));
@@ -54,13 +54,13 @@ fn wait_for_tree(tag: &str) {
     }
 }
 
-fn send(run: &Child, signal: i32) {
+pub(super) fn send(run: &Child, signal: i32) {
     let pid = i32::try_from(run.id()).expect("a process id");
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 /// Waits for a run, not for ever.
-fn wait(run: &mut Child, at_most: Duration) -> ExitStatus {
+pub(super) fn wait(run: &mut Child, at_most: Duration) -> ExitStatus {
     let start = Instant::now();
     loop {
         if let Some(status) = run.try_wait().expect("it can be waited for") {

@@ -11,6 +11,8 @@ mod support;
 mod aliases;
 mod config;
 mod filesystem;
+mod guarded_programs;
+mod guardian;
 mod hygiene;
 mod input;
 mod layers;

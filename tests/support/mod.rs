@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(unreachable_pub, reason = "a part of each test binary, and of no library")]
 
+pub mod contained;
 pub mod twin;
 
 use serde_json::Value;
@@ -29,12 +30,27 @@ const PROBE_PROFILES: [(&str, &str); 7] = [
     ("none", "none"),
 ];
 
+/// The shipped profiles, by name.
+const SHIPPED: [(&str, &str); 6] = [
+    ("base", include_str!("../../sandbox-profiles/base.toml")),
+    ("build", include_str!("../../sandbox-profiles/build.toml")),
+    ("gate", include_str!("../../sandbox-profiles/gate.toml")),
+    ("look", include_str!("../../sandbox-profiles/look.toml")),
+    ("repo", include_str!("../../sandbox-profiles/repo.toml")),
+    ("repo-init", include_str!("../../sandbox-profiles/repo-init.toml")),
+];
+
 /// A host of a test's own.
 #[derive(Debug)]
 pub struct Env {
     folder: tempfile::TempDir,
     without: Option<&'static str>,
+    /// Whether Pinfold runs as in a container that forbids namespaces.
+    contained: bool,
 }
+
+/// Owner of the workspace of root's contained commands, which run as the owner.
+const CONTAINED_OWNER: u32 = 61_234;
 
 /// What one `pinfold run --json` answered.
 #[derive(Debug)]
@@ -130,10 +146,39 @@ impl Env {
         Some(Self { without: Some(layers), ..Self::new()? })
     }
 
+    /// Makes a host that forbids namespaces, with every profile accepting rung C.
+    pub fn contained() -> Self {
+        let env = Self { contained: true, ..Self::bare() };
+        for (name, text) in SHIPPED {
+            let path = env.path(&format!("config/profiles/{name}.toml"));
+            let weaker = text.replacen("rung     = \"B\"", "rung = \"C\"", 1);
+            let weaker = weaker.replacen("rung          = \"B\"", "rung = \"C\"", 1);
+            assert!(weaker.contains("rung = \"C\""), "{name} asks for rung B");
+            fs::write(path, weaker).expect("a profile");
+        }
+        for name in ["read", "none"] {
+            let path = env.path(&format!("config/profiles/{name}.toml"));
+            let text = fs::read_to_string(&path).expect("a profile");
+            fs::write(path, text.replace("rung = \"B\"", "rung = \"C\"")).expect("a profile");
+        }
+        env.give_workspace();
+        env
+    }
+
+    /// Gives the workspace and all in it to the user that root's contained commands run as.
+    pub fn give_workspace(&self) {
+        if self.contained && is_root() {
+            let owner = format!("{CONTAINED_OWNER}:{CONTAINED_OWNER}");
+            let done = Command::new("chown").args(["-hR", &owner]).arg(self.workspace()).status();
+            assert!(done.expect("chown starts").success());
+        }
+    }
+
     fn bare() -> Self {
         let base = std::env::var_os("PINFOLD_TEST_DIR").unwrap_or_else(|| "/var/tmp".into());
         let folder = tempfile::Builder::new().prefix("pinfold-").tempdir_in(base);
-        let env = Self { folder: folder.expect("a temporary folder"), without: None };
+        let folder = folder.expect("a temporary folder");
+        let env = Self { folder, without: None, contained: false };
         for name in ["home", "ws", "bin", "config"] {
             fs::create_dir(env.path(name)).expect("a folder");
         }
@@ -210,7 +255,8 @@ impl Env {
 
     /// Runs the host's own git in the workspace, outside any sandbox, and returns what it prints.
     pub fn git(&self, words: &[&str]) -> String {
-        let identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"];
+        let identity =
+            ["-c", "user.name=t", "-c", "user.email=t@t.invalid", "-c", "safe.directory=*"];
         let git = Command::new("git")
             .args(identity)
             .args(words)
@@ -243,6 +289,9 @@ impl Env {
         }
         command.arg("--config").arg(self.path("config/pinfold.toml"));
         command.args(words).current_dir(self.workspace()).stdin(Stdio::null());
+        if self.contained {
+            contained::docker(&mut command);
+        }
         command
     }
 

@@ -7,6 +7,12 @@
 //!
 //! A byte on the life pipe asks every process to end (`SIGTERM`). The pipe's end, or the end of
 //! process 2, ends this process; the kernel then kills what is left of the namespace.
+//!
+//! Where there is no namespace it is the tree's **guardian** instead. It is the parent of all
+//! orphans of the tree and stands in a Landlock domain that holds signals, so that a signal to
+//! everybody reaches exactly the tree, and nobody in the tree can signal it. Descriptor 5 gives it
+//! the program's process id. Before it ends it kills the tree itself. It outlives the supervisor
+//! until that is done.
 #![no_std]
 #![no_main]
 
@@ -15,11 +21,12 @@ use core::panic::PanicInfo;
 
 const STATUS: usize = 3;
 const LIFE: usize = 4;
-const PROGRAM: isize = 2;
+const PROGRAM_ID: usize = 5;
 
 const SYS_READ: usize = 0;
 const SYS_WRITE: usize = 1;
 const SYS_POLL: usize = 7;
+const SYS_GETPID: usize = 39;
 const SYS_WAIT4: usize = 61;
 const SYS_KILL: usize = 62;
 const SYS_PRCTL: usize = 157;
@@ -28,7 +35,10 @@ const SYS_SIGNALFD4: usize = 289;
 const SYS_CLOSE_RANGE: usize = 436;
 
 const PR_SET_DUMPABLE: usize = 4;
+const SIGKILL: usize = 9;
 const SIGTERM: usize = 15;
+const EVERYBODY: usize = usize::MAX;
+const ECHILD: isize = -10;
 const SIGCHLD_MASK: u64 = 1 << (17 - 1);
 const SFD_NONBLOCK: usize = 0o4000;
 const WNOHANG: usize = 1;
@@ -62,24 +72,70 @@ fn exit() -> ! {
     }
 }
 
-/// Reaps everything that has ended; writes the status of the program and ends with it.
-fn reap() {
-    loop {
-        let mut status: i32 = 0;
-        let pid = call(SYS_WAIT4, usize::MAX, &raw mut status as usize, WNOHANG, 0);
-        if pid == PROGRAM {
+/// Who this process watches, and as what.
+#[derive(Clone, Copy)]
+struct Tree {
+    /// The program's process id.
+    program: isize,
+    /// Whether the tree must be killed by hand, because no namespace ends with this process.
+    guarded: bool,
+}
+
+impl Tree {
+    /// The first process of a namespace has cloned the program as the second. A guardian is told.
+    fn find() -> Self {
+        if call(SYS_GETPID, 0, 0, 0, 0) == 1 {
+            return Self { program: 2, guarded: false };
+        }
+        let mut pid: i32 = 0;
+        let size = size_of::<i32>();
+        if call(SYS_READ, PROGRAM_ID, &raw mut pid as usize, size, 0) != size as isize {
+            // Without it the program's end would not be seen; nothing has run yet.
+            pid = -1;
+        }
+        Self { program: pid as isize, guarded: true }
+    }
+
+    /// Reaps everything that has ended; writes the status of the program and ends with it.
+    fn reap(self) {
+        loop {
+            let mut status: i32 = 0;
+            let pid = call(SYS_WAIT4, EVERYBODY, &raw mut status as usize, WNOHANG, 0);
+            if pid == self.program {
+                self.end(Some(status));
+            }
+            if pid <= 0 {
+                return;
+            }
+        }
+    }
+
+    /// Ends the tree, says how the program ended, and ends.
+    fn end(self, mut status: Option<i32>) -> ! {
+        // One pass reaches every process of the domain, one that forks among them: its child is
+        // not made while a kill is pending. What was an orphan's child meanwhile comes back here.
+        while self.guarded {
+            call(SYS_KILL, EVERYBODY, SIGKILL, 0, 0);
+            let mut ended: i32 = 0;
+            let pid = call(SYS_WAIT4, EVERYBODY, &raw mut ended as usize, 0, 0);
+            if pid == self.program {
+                status = Some(ended);
+            }
+            if pid == ECHILD {
+                break;
+            }
+        }
+        if let Some(status) = status {
             call(SYS_WRITE, STATUS, &raw const status as usize, size_of::<i32>(), 0);
-            exit();
         }
-        if pid <= 0 {
-            return;
-        }
+        exit()
     }
 }
 
 extern "C" fn main() -> ! {
     call(SYS_PRCTL, PR_SET_DUMPABLE, 0, 0, 0);
     call(SYS_CLOSE_RANGE, 0, 2, 0, 0);
+    let tree = Tree::find();
     call(SYS_CLOSE_RANGE, 5, u32::MAX as usize, 0, 0);
     let mask = SIGCHLD_MASK;
     let children = call(
@@ -89,10 +145,10 @@ extern "C" fn main() -> ! {
         size_of::<u64>(),
         SFD_NONBLOCK,
     );
-    if children < 0 {
-        exit();
+    if children < 0 || tree.program < 0 {
+        tree.end(None);
     }
-    reap();
+    tree.reap();
     loop {
         let mut ready = [
             PollFd { fd: LIFE as i32, events: POLLIN, revents: 0 },
@@ -105,14 +161,14 @@ extern "C" fn main() -> ! {
         if life.revents != 0 {
             let mut byte = 0_u8;
             if call(SYS_READ, LIFE, &raw mut byte as usize, 1, 0) != 1 {
-                exit();
+                tree.end(None);
             }
-            call(SYS_KILL, usize::MAX, SIGTERM, 0, 0);
+            call(SYS_KILL, EVERYBODY, SIGTERM, 0, 0);
         }
         if child.revents != 0 {
             let mut info = [0_u8; 128];
             call(SYS_READ, children as usize, info.as_mut_ptr() as usize, info.len(), 0);
-            reap();
+            tree.reap();
         }
     }
 }

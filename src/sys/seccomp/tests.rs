@@ -433,3 +433,56 @@ fn of_all_socket_families_and_types_only_the_named_ones_are_let_through() {
         assert_eq!(allowed, expected, "{mode:?}");
     }
 }
+
+#[test]
+fn a_tree_without_namespaces_is_refused_owners_attributes_and_shared_objects() {
+    for (brokered, metadata) in [(true, libc::SECCOMP_RET_USER_NOTIF), (false, NOT_PERMITTED)] {
+        let filter = guarded_filter(brokered).expect("a filter");
+        for number in 0..NUMBERS {
+            let expected = match number {
+                libc::SYS_chmod
+                | libc::SYS_fchmod
+                | libc::SYS_fchmodat
+                | libc::SYS_fchmodat2
+                | libc::SYS_utime
+                | libc::SYS_utimes
+                | libc::SYS_futimesat
+                | libc::SYS_utimensat => metadata,
+                libc::SYS_chown | libc::SYS_fchown | libc::SYS_lchown | libc::SYS_fchownat => {
+                    NOT_PERMITTED
+                }
+                188..=190 | 197..=199 => guarded::NOT_SUPPORTED,
+                29..=31 | 64..=67 | 220 => NO_SUCH_CALL,
+                _ => ALLOW,
+            };
+            let told = answer(&filter, &Data::new(number, [0; 6]));
+            assert_eq!(told, expected, "call {number}, brokered {brokered}");
+        }
+        let foreign = Data { arch: 0x4000_0003, ..Data::new(libc::SYS_chmod, [0; 6]) };
+        assert_eq!(answer(&filter, &foreign), ALLOW, "the positive list ends it");
+    }
+}
+
+#[test]
+fn only_its_own_priority_and_processors_are_a_trees_to_change() {
+    let filter = neighbours_filter().expect("a filter");
+    for (call, who) in [
+        (libc::SYS_setpriority, 1),
+        (libc::SYS_ioprio_set, 1),
+        (libc::SYS_sched_setparam, 0),
+        (libc::SYS_sched_setscheduler, 0),
+        (libc::SYS_sched_setaffinity, 0),
+        (libc::SYS_sched_setattr, 0),
+    ] {
+        for (value, expected) in [(0, ALLOW), (1, NOT_PERMITTED), (1 << 32, ALLOW)] {
+            let mut args = [7; 6];
+            args[who] = value;
+            assert_eq!(answer(&filter, &Data::new(call, args)), expected, "call {call}: {value}");
+        }
+    }
+    for (call, user) in [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)] {
+        let all_of_the_user = Data::new(call, [user, 0, 0, 0, 0, 0]);
+        assert_eq!(answer(&filter, &all_of_the_user), NOT_PERMITTED, "call {call}");
+    }
+    assert_eq!(answer(&filter, &Data::new(libc::SYS_getpriority, [7; 6])), ALLOW);
+}

@@ -1,0 +1,95 @@
+//! The rung of a run: how much is enforced, by which layers, and what is not.
+
+use super::Settings;
+use super::host::{Host, Mode};
+use crate::profile::Profile;
+use crate::record::{Code, Refusal, Rung};
+
+/// What a tree without namespaces is not kept from, or not given.
+const LACKS_WITHOUT_NAMESPACES: [&str; 9] = [
+    "names and metadata of files outside can be seen",
+    "the scratch folder is one of the host's, without a size of its own",
+    "memory and processor time of the tree as a whole have no limit",
+    "processes are counted together with all others of the same user",
+    "what can be read can be executed through the loader",
+    "there is no socket but a pair, and no loopback interface",
+    "there is no shared memory of the System V kind, and no /dev/shm",
+    "nothing new can be made in a folder that directly holds a protected or masked place",
+    "the tree outlives the supervisor if its guardian is killed with it",
+];
+/// What a tree without a group of its own has no limit on.
+const LACKS_WITHOUT_GROUP: [&str; 1] =
+    ["memory and processor time of the tree as a whole have no limit"];
+
+/// Returns the weakest rung that the profile accepts, or the operator for it.
+pub fn wanted(profile: &Profile, settings: &Settings) -> Rung {
+    settings.rungs.get(&profile.name).copied().unwrap_or(profile.rung).max(profile.rung)
+}
+
+/// Finds the rung of a run and notes where the operator accepted less than the profile asks.
+///
+/// # Errors
+/// A refusal with code `rung` where the host gives less.
+pub(super) fn of_run(
+    profile: &Profile,
+    settings: &Settings,
+    host: &Host,
+    own_cgroup: bool,
+    notes: &mut Vec<String>,
+) -> Result<Rung, Refusal> {
+    let wanted = wanted(profile, settings);
+    host.demand(&profile.name, wanted)?;
+    let rung = if own_cgroup { Rung::A } else { host.rung() };
+    if rung > wanted {
+        return Err(too_weak(profile, rung));
+    }
+    if rung > profile.rung {
+        let name = &profile.name;
+        notes.push(format!(
+            "[rungs] accepts rung {wanted} for {name}, which asks for {}",
+            profile.rung
+        ));
+    }
+    Ok(rung)
+}
+
+/// Names the layers of a run.
+pub(super) fn layers(host: &Host, rung: Rung) -> Vec<String> {
+    let landlock = format!("landlock:{}", host.landlock);
+    let mut layers = Vec::new();
+    if rung < Rung::C {
+        layers.extend((host.mode == Mode::User).then_some("user"));
+        layers.extend(["mount", "pid", "ipc", "uts", "cgroup", "net"]);
+    }
+    layers.extend([landlock.as_str(), "seccomp", "rlimits"]);
+    layers.extend((rung == Rung::A).then_some("cgroup-kill"));
+    layers.extend((rung == Rung::C).then_some("guardian"));
+    layers.into_iter().map(str::to_owned).collect()
+}
+
+/// Says what a run on this rung is not kept from.
+pub fn lacks(host: &Host, rung: Rung) -> Vec<&'static str> {
+    match rung {
+        Rung::A => Vec::new(),
+        Rung::B => LACKS_WITHOUT_GROUP.to_vec(),
+        Rung::C | Rung::None => {
+            let mut lacks = LACKS_WITHOUT_NAMESPACES.to_vec();
+            if !host.brokers {
+                lacks.push("modes and times of files cannot be changed");
+            }
+            if !host.empties_bounds {
+                lacks.push("the bounding set is not empty, without effect under no_new_privs");
+            }
+            lacks
+        }
+    }
+}
+
+fn too_weak(profile: &Profile, rung: Rung) -> Refusal {
+    Refusal::new(
+        Code::Rung,
+        format!("profile `{}`, which asks for rung {}", profile.name, profile.rung),
+        format!("this host gives rung {rung}: a cgroup of the run's own cannot be made"),
+        "run Pinfold as root, or delegate a version 2 cgroup to it; see `pinfold doctor`",
+    )
+}
