@@ -4,7 +4,7 @@ use super::{Refused, Request};
 use crate::plan::Plan;
 use crate::record::{
     Approval, Body, Code, Decision, Digest, Intent, Outcome, Refusal, Reply, Text, TrailPlace,
-    Truncated, Word, argv_digest,
+    Truncated, Word, argv_digest, fit,
 };
 use crate::sandbox::Fault;
 use crate::supervise::{Ended, Stop};
@@ -20,6 +20,10 @@ pub(super) struct Recorder {
     session: String,
     call: CallId,
 }
+
+/// Most characters of what went wrong after the record; with the words around it and Pinfold's
+/// name in front, the message stays below 400 characters.
+const FAULT_CHARS_MAX: usize = 280;
 
 /// How a call ended after its intent was durable.
 #[derive(Debug)]
@@ -90,8 +94,8 @@ impl Recorder {
             workspace: Word::one(request.workspace.as_path()),
             template: template.clone(),
             code: refusal.code,
-            reason: Text::clipped(&refusal.reason),
-            next: Text::clipped(&refusal.next),
+            reason: refusal.reason().to_owned(),
+            next: refusal.next().to_owned(),
             counted: refusal.counted,
         };
         match self.trail.append_durable(&self.session, &self.call, vec![body]) {
@@ -175,17 +179,20 @@ impl Recorder {
             }
             Err(error) => {
                 reply.outcome = Outcome::Error;
-                reply.message = Some(format!(
-                    "the command ended, and its end cannot be recorded: {error}. Next: {}.",
-                    error.next()
-                ));
+                reply.message = Some(end_unrecorded(&error));
             }
         }
         reply
     }
 }
 
+fn end_unrecorded(error: &trail::Error) -> String {
+    let [reason, next] = fit([error.reason(), error.next()], FAULT_CHARS_MAX);
+    format!("the command ended, and its end cannot be recorded: {reason}. Next: {next}.")
+}
+
 fn failed(error: &str, nothing_ran: bool) -> String {
+    let [error] = fit([error.to_owned()], FAULT_CHARS_MAX);
     let ran = if nothing_ran { "Nothing ran." } else { "The command was killed." };
     format!(
         "failed [{}] {error}. {ran} Next: see `pinfold trail show` and the host's log.",
