@@ -61,7 +61,7 @@ codes! {
     TooManyArgs "too-many-args" 126 {
         means: "The argument vector has too many elements.",
         example: "`pinfold run -- echo $(seq 70)`",
-        next: "Split the call into smaller ones. The catalog's `max_args` is the limit, at most 64.",
+        next: "Split the call into smaller ones. The catalog's `max_args` sets the limit.",
     }
     EmptyArg "empty-arg" 126 {
         means: "An argument is the empty string.",
@@ -87,7 +87,7 @@ codes! {
     ControlChar "control-char" 126 {
         means: "An argument contains a control character.",
         example: r"`pinfold run -- echo $'a\e[2Jb'`",
-        next: "Remove the character. Line breaks and tabs pass this check; few templates take them.",
+        next: "Remove the character. Line breaks and tabs pass here; few templates take them.",
     }
     InvisibleChar "invisible-char" 126 {
         means: "An argument contains an invisible or bidi character.",
@@ -281,7 +281,7 @@ codes! {
     TrailUnavailable "trail-unavailable" 125 {
         means: "The record cannot be made durable.",
         example: "The disk of the state folder is full, or the trail was damaged.",
-        next: "Do what the message names. Without a record nothing runs; there is no way around it.",
+        next: "Do what the message names. Without a record nothing runs.",
     }
     Config "config" 125 {
         means: "The configuration, catalog or a profile has faults.",

@@ -333,3 +333,24 @@ fn refused_reply(refusal: &Refusal, template: Option<&str>) -> Reply {
         message: Some(refusal.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::MESSAGE_CHARS_MAX;
+
+    #[test]
+    fn no_fault_after_the_record_makes_a_message_too_long() {
+        let error = trail::Error::Unsafe {
+            path: "/é".repeat(2_000).into(),
+            why: "w".repeat(900),
+            next: "n".repeat(900),
+        };
+        let long = "é".repeat(5_000);
+        for message in [failed(&long, true), failed(&long, false), end_unrecorded(&error)] {
+            let length = format!("pinfold: {message}").chars().count();
+            assert!(length <= MESSAGE_CHARS_MAX && message.contains('…'), "{length}: {message}");
+        }
+        assert!(failed("short", true).starts_with("failed [host] short. Nothing ran. Next: "));
+    }
+}

@@ -2,8 +2,13 @@
 //! one that writes to the terminal.
 
 mod args;
+mod explain;
+mod help;
 mod log;
+mod names;
 mod output;
+#[cfg(test)]
+mod pages;
 mod profile;
 mod run;
 mod trail;
@@ -37,6 +42,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Run(args) => run::run(args, &surroundings),
         Command::Profile(command) => profile::profile(&command, &surroundings),
         Command::Trail(command) => trail::trail(&command, &surroundings),
+        Command::Explain { code, json } => explain::explain(code.as_deref(), json),
+        Command::Completions { shell } => names::completions(shell),
+        Command::Man { folder } => names::man(&folder),
     }
 }
 
