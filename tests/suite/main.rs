@@ -16,6 +16,7 @@ mod input;
 mod layers;
 mod lifetime;
 mod limits;
+mod messages;
 mod names;
 mod network;
 mod operands;
