@@ -82,10 +82,10 @@ pub(super) enum Command {
     },
     /// Print what lets a shell complete Pinfold's verbs and options
     ///
-    /// To use it at once: `source <(pinfold completions bash)`, or `pinfold completions fish |
-    /// source`. For every session: write it to a file that the shell reads, such as
-    /// ~/.local/share/bash-completion/completions/pinfold, ~/.config/fish/completions/pinfold.fish,
-    /// or, for zsh, `_pinfold` in a folder of $fpath.
+    /// To use it at once: `source <(pinfold completions bash)`; in fish
+    /// `pinfold completions fish | source`. For every session, write it to a file that the shell
+    /// reads, such as `~/.local/share/bash-completion/completions/pinfold`,
+    /// `~/.config/fish/completions/pinfold.fish`, or, for zsh, `_pinfold` in a folder of `$fpath`.
     #[command(verbatim_doc_comment)]
     Completions {
         /// The shell
