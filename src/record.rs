@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod code;
+mod refusal;
 mod text;
 
-pub use code::{Code, Refusal};
-pub use text::{Digest, Text, Word, argv_digest, is_unsafe_to_show};
+pub use code::Code;
+pub use refusal::Refusal;
+pub use text::{Digest, MESSAGE_CHARS_MAX, Text, Word, argv_digest, fit, is_unsafe_to_show};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -83,8 +85,8 @@ impl Decision {
             verdict: Verdict::Refuse,
             template: template.map(str::to_owned),
             code: Some(refusal.code),
-            reason: Some(refusal.reason.clone()),
-            next: Some(refusal.next.clone()),
+            reason: Some(refusal.reason().to_owned()),
+            next: Some(refusal.next().to_owned()),
             counted: refusal.counted,
         }
     }

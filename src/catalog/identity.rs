@@ -600,7 +600,7 @@ mod tests {
         home.check_fault("../bin/data", "it is not a bare name");
         let refusal = Refusal::from(home.find("missing").expect_err("missing"));
         assert_eq!((refusal.code, refusal.counted), (Code::ProgramUnavailable, false));
-        assert!(refusal.next.contains("install it"), "{refusal}");
+        assert!(refusal.next().contains("install it"), "{refusal}");
     }
 
     #[test]

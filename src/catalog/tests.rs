@@ -64,11 +64,11 @@ fn every_vector_gets_its_decision_template_code_and_argv() {
 fn check_words(refusal: &Refusal) {
     let counts = matches!(refusal.code, Code::UnknownProgram | Code::Instead);
     assert_eq!(refusal.counted, counts, "{refusal}");
-    let is_empty = refusal.what.is_empty() && refusal.code != Code::EmptyCall;
+    let is_empty = refusal.what().is_empty() && refusal.code != Code::EmptyCall;
     let is_empty = is_empty && refusal.code != Code::EmptyArg;
-    assert!(!is_empty && !refusal.reason.is_empty() && !refusal.next.is_empty(), "{refusal}");
-    for part in [&refusal.what, &refusal.reason, &refusal.next] {
-        assert!(!part.ends_with('.') || part == &refusal.what, "{refusal}");
+    assert!(!is_empty && !refusal.reason().is_empty() && !refusal.next().is_empty(), "{refusal}");
+    for part in [refusal.what(), refusal.reason(), refusal.next()] {
+        assert!(!part.ends_with('.') || part == refusal.what(), "{refusal}");
         assert!(!part.contains(char::is_control), "{refusal}");
     }
 }
@@ -214,7 +214,7 @@ fn a_refusal_names_the_next_action() {
     assert!(shown(&["git", "frob"]).contains("git status"));
     assert!(shown(&["pwd", "-\x1b"]).contains("[control-char]"));
     let raw = catalog.decide(&[OsString::from("ls"), OsString::from_vec(vec![0xff])]);
-    assert_eq!(raw.expect_err("not UTF-8").what, r"\xff");
+    assert_eq!(raw.expect_err("not UTF-8").what(), r"\xff");
 }
 
 #[test]
@@ -443,6 +443,6 @@ fn word_lists_never_shadow_a_template() {
     check_faults(&grant, &[("`grantable` needs `profile`", "[[refuse]]")]);
     let good = parse(&list(&format!("{refuse}subs = [\"y\"]"))).expect("sound");
     let refusal = good.decide(&argv(&["p2", "y"])).expect_err("listed");
-    assert_eq!((refusal.code, refusal.next.as_str()), (Code::ListedRefusal, "n"));
-    assert_eq!(OsStr::new("p2 y"), refusal.what.as_str());
+    assert_eq!((refusal.code, refusal.next()), (Code::ListedRefusal, "n"));
+    assert_eq!(OsStr::new("p2 y"), refusal.what());
 }

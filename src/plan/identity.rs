@@ -4,7 +4,7 @@
 use super::host::{Host, Mode};
 use super::workspace::{Workspace, c_path};
 use crate::profile::Profile;
-use crate::record::{Access, Code, Refusal, Rung};
+use crate::record::{Access, Code, Refusal, Rung, Text};
 use crate::sys;
 use nix::fcntl::OFlag;
 use serde::Serialize;
@@ -178,11 +178,10 @@ fn as_owner(workspace: &Workspace, profile: &Profile, why: &str) -> Result<Chose
     if (uid == 0 || gid == 0) && !profile.run_as_owner {
         return Err(Refusal::new(
             Code::Workspace,
-            format!("{}, which belongs to root", workspace.path.display()),
-            format!("{why}, and a command that writes there would have to be uid 0"),
+            Text::from(workspace.path.as_path()).shown(),
+            format!("it belongs to root, and {why}: a command that writes there would be uid 0"),
             format!(
-                "chown -R the workspace to an ordinary user and group, or set run_as_owner = true \
-                 in profile {} to run as uid 0 without capabilities",
+                "chown -R it to an ordinary user, or set run_as_owner = true in profile {}",
                 profile.name
             ),
         ));

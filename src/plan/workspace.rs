@@ -72,7 +72,7 @@ impl Workspace {
     pub fn open(path: &Path, kept_out: &[PathBuf], passwd: &str) -> Result<Self, Refusal> {
         let refuse = |reason: String| {
             let next = "name a project folder of its own, such as /srv/agents/app";
-            Refusal::new(Code::Workspace, Text::from(path).escaped(), reason, next)
+            Refusal::new(Code::Workspace, Text::from(path).shown(), reason, next)
         };
         let unusable = |error: std::io::Error| refuse(format!("it cannot be opened: {error}"));
         let real = fs::canonicalize(path).map_err(unusable)?;
@@ -177,10 +177,8 @@ fn unfit(path: &Path, kept_out: &[PathBuf], passwd: &str) -> Option<String> {
         return Some("it is the home folder of an account, where credentials lie".into());
     }
     let clash = |kept: &&PathBuf| path.starts_with(kept) || kept.starts_with(path);
-    kept_out
-        .iter()
-        .find(clash)
-        .map(|kept| format!("Pinfold's own files lie in {}, which must be outside", kept.display()))
+    let kept = Text::from(kept_out.iter().find(clash)?.as_path()).shown();
+    Some(format!("Pinfold's own files lie in {kept}, which must be outside"))
 }
 
 #[cfg(test)]

@@ -59,14 +59,6 @@ impl Text {
         }
     }
 
-    /// Cuts a text of Pinfold's own that is too long for a record, and says so.
-    pub fn clipped(text: &str) -> String {
-        match text.char_indices().nth(CLIPPED_CHARS_MAX) {
-            None => text.to_owned(),
-            Some((at, _)) => format!("{}… ({} bytes)", &text[..at], text.len()),
-        }
-    }
-
     /// Shows the text escaped and, where it is long, cut with its length said.
     pub fn shown(&self) -> String {
         let escaped = self.escaped();
@@ -79,8 +71,28 @@ impl Text {
 
 /// Most characters of a text that a message shows.
 const SHOWN_CHARS_MAX: usize = 160;
-/// Most characters of a reason or a next action in a record.
-const CLIPPED_CHARS_MAX: usize = 600;
+/// Most characters of one message of Pinfold's own, its name in front included; what shows the
+/// place of a fault in a file may follow on more lines.
+pub const MESSAGE_CHARS_MAX: usize = 399;
+
+/// Cuts the parts of one message so that they have at most `room` characters together. Short ones
+/// stay whole; each long one ends in `…` and gets its share of what they leave.
+pub fn fit<const N: usize>(parts: [String; N], room: usize) -> [String; N] {
+    let mut lengths = parts.each_ref().map(|part| part.chars().count());
+    lengths.sort_unstable();
+    let (mut room, mut left) = (room, N);
+    for length in lengths {
+        if length * left > room {
+            break;
+        }
+        (room, left) = (room - length, left - 1);
+    }
+    let share = room.checked_div(left).unwrap_or(usize::MAX);
+    parts.map(|part| match part.char_indices().nth(share) {
+        None => part,
+        Some(_) => part.chars().take(share.saturating_sub(1)).chain(['…']).collect(),
+    })
+}
 
 impl From<&OsStr> for Text {
     fn from(text: &OsStr) -> Self {
@@ -272,6 +284,17 @@ mod tests {
     fn escaped_text_is_one_safe_line() {
         let shown = Text(b"a\n\x1b[1m\xff\xe2\x80\xae\\".to_vec()).escaped();
         assert_eq!(shown, r"a\n\u{1b}[1m\xff\u{202e}\\");
+    }
+
+    #[test]
+    fn parts_of_a_message_share_its_room() {
+        let parts = |lengths: [usize; 3]| lengths.map(|length| "é".repeat(length));
+        let fitted = |lengths| fit(parts(lengths), 30).map(|part| part.chars().count());
+        assert_eq!(fit(parts([5, 20, 5]), 30), parts([5, 20, 5]));
+        assert_eq!(fitted([5, 21, 5]), [5, 20, 5]);
+        assert_eq!(fitted([100, 0, 12]), [18, 0, 12]);
+        assert_eq!(fitted([100, 100, 100]), [10, 10, 10]);
+        assert!(fit(parts([100, 5, 5]), 30)[0].ends_with("é…"));
     }
 
     #[test]

@@ -113,8 +113,9 @@ fn config_refusal(faults: &Faults) -> Refusal {
         1 => format!("it has a fault: {}", faults.first_line()),
         count => format!("it has {count} faults, the first: {}", faults.first_line()),
     };
-    let detail = Some(faults.to_string());
-    Refusal { detail, ..Refusal::new(Code::Config, "the configuration", reason, next) }
+    let mut refusal = Refusal::new(Code::Config, "the configuration", reason, next);
+    refusal.detail = Some(faults.to_string());
+    refusal
 }
 
 fn nobody_to_ask(template: &str, argv: &[OsString]) -> Refusal {

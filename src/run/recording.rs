@@ -4,7 +4,7 @@ use super::{Refused, Request};
 use crate::plan::Plan;
 use crate::record::{
     Approval, Body, Code, Decision, Digest, Intent, Outcome, Refusal, Reply, Text, TrailPlace,
-    Truncated, Word, argv_digest,
+    Truncated, Word, argv_digest, fit,
 };
 use crate::sandbox::Fault;
 use crate::supervise::{Ended, Stop};
@@ -20,6 +20,10 @@ pub(super) struct Recorder {
     session: String,
     call: CallId,
 }
+
+/// Most characters of what went wrong after the record; with the words around it and Pinfold's
+/// name in front, the message stays below 400 characters.
+const FAULT_CHARS_MAX: usize = 280;
 
 /// How a call ended after its intent was durable.
 #[derive(Debug)]
@@ -90,8 +94,8 @@ impl Recorder {
             workspace: Word::one(request.workspace.as_path()),
             template: template.clone(),
             code: refusal.code,
-            reason: Text::clipped(&refusal.reason),
-            next: Text::clipped(&refusal.next),
+            reason: refusal.reason().to_owned(),
+            next: refusal.next().to_owned(),
             counted: refusal.counted,
         };
         match self.trail.append_durable(&self.session, &self.call, vec![body]) {
@@ -175,17 +179,20 @@ impl Recorder {
             }
             Err(error) => {
                 reply.outcome = Outcome::Error;
-                reply.message = Some(format!(
-                    "the command ended, and its end cannot be recorded: {error}. Next: {}.",
-                    error.next()
-                ));
+                reply.message = Some(end_unrecorded(&error));
             }
         }
         reply
     }
 }
 
+fn end_unrecorded(error: &trail::Error) -> String {
+    let [reason, next] = fit([error.reason(), error.next()], FAULT_CHARS_MAX);
+    format!("the command ended, and its end cannot be recorded: {reason}. Next: {next}.")
+}
+
 fn failed(error: &str, nothing_ran: bool) -> String {
+    let [error] = fit([error.to_owned()], FAULT_CHARS_MAX);
     let ran = if nothing_ran { "Nothing ran." } else { "The command was killed." };
     format!(
         "failed [{}] {error}. {ran} Next: see `pinfold trail show` and the host's log.",
@@ -325,5 +332,26 @@ fn refused_reply(refusal: &Refusal, template: Option<&str>) -> Reply {
         guard: None,
         trail: TrailPlace::default(),
         message: Some(refusal.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::MESSAGE_CHARS_MAX;
+
+    #[test]
+    fn no_fault_after_the_record_makes_a_message_too_long() {
+        let error = trail::Error::Unsafe {
+            path: "/é".repeat(2_000).into(),
+            why: "w".repeat(900),
+            next: "n".repeat(900),
+        };
+        let long = "é".repeat(5_000);
+        for message in [failed(&long, true), failed(&long, false), end_unrecorded(&error)] {
+            let length = format!("pinfold: {message}").chars().count();
+            assert!(length <= MESSAGE_CHARS_MAX && message.contains('…'), "{length}: {message}");
+        }
+        assert!(failed("short", true).starts_with("failed [host] short. Nothing ran. Next: "));
     }
 }

@@ -2,10 +2,14 @@
 #![forbid(unsafe_code)]
 
 use super::line::LINE_BYTES_MAX;
+use crate::record::{Text, fit};
 use nix::errno::Errno;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Most characters of an error with its remedy; Pinfold's name goes in front.
+const CHARS_MAX: usize = 380;
 
 /// Why the trail cannot be opened, written or read. It can be cloned because a writer that
 /// failed once gives the same answer to everyone from then on.
@@ -104,11 +108,11 @@ impl Error {
                     Cause::Device => "the device reported an input/output error",
                     Cause::Other => errno.desc(),
                 };
-                format!("cannot {act} {}: {cause} ({errno:?})", path.display())
+                format!("cannot {act} {}: {cause} ({errno:?})", shown(path))
             }
-            Self::Unsafe { path, why, .. } => format!("{} {why}", path.display()),
+            Self::Unsafe { path, why, .. } => format!("{} {why}", shown(path)),
             Self::Corrupt { path, offset, why } => {
-                format!("the trail is corrupt at {}, byte {offset}: {why}", path.display())
+                format!("the trail is corrupt at {}, byte {offset}: {why}", shown(path))
             }
             Self::TooLong { length, limit } if *limit == LINE_BYTES_MAX => {
                 format!("the record needs {length} bytes and a line holds at most {limit}")
@@ -147,7 +151,7 @@ impl Error {
             .to_owned(),
             Self::Unsafe { next, .. } => next.clone(),
             Self::Corrupt { path, .. } => {
-                let folder = path.parent().unwrap_or(path).display();
+                let folder = shown(path.parent().unwrap_or(path));
                 format!("keep the evidence and move the folder {folder} aside; a new trail begins")
             }
             Self::TooLong { .. } => "pass less on the command line, for example by a file".into(),
@@ -157,9 +161,14 @@ impl Error {
     }
 }
 
+fn shown(path: &Path) -> String {
+    Text::from(path).shown()
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}; {}", self.reason(), self.next())
+        let [reason, next] = fit([self.reason(), self.next()], CHARS_MAX);
+        write!(out, "{reason}; {next}")
     }
 }
 
@@ -175,6 +184,22 @@ impl std::error::Error for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_path_makes_an_error_too_long() {
+        let path = PathBuf::from("/\u{1b}x".repeat(2_000));
+        let errors = [
+            Error::Io { act: "write to", path: path.clone(), errno: Errno::EDQUOT },
+            Error::Unsafe { path: path.clone(), why: "w".repeat(900), next: "n".repeat(900) },
+            Error::corrupt(&path, u64::MAX, "w".repeat(900)),
+            Error::Encode("e".repeat(900)),
+        ];
+        for error in errors {
+            let shown = format!("pinfold: {error}");
+            assert!(shown.chars().count() <= crate::record::MESSAGE_CHARS_MAX, "{shown}");
+            assert!(!shown.contains(char::is_control), "{shown:?}");
+        }
+    }
 
     #[test]
     fn each_cause_is_named_and_has_a_remedy() {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::error::Error;
+use crate::record::Text;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::Mode;
@@ -171,7 +172,7 @@ fn check(path: &Path, meta: &Metadata) -> Result<(), Error> {
     if mode & 0o022 != 0 {
         return fault(
             format!("can be written by others (mode {mode:04o})"),
-            format!("look at who changed it, then `chmod go-w {}`", path.display()),
+            format!("look at who changed it, then `chmod go-w {}`", Text::from(path).escaped()),
         );
     }
     Ok(())

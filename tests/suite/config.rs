@@ -12,7 +12,7 @@ const ACT: [&str; 6] = ["--json", "--", "probe", "build", "create", "made"];
 /// What the compiled-in catalog would run.
 const SHIPPED: [&str; 3] = ["--json", "--", "pwd"];
 
-fn edit(env: &Env, file: &str, edit: impl Fn(&str) -> String) {
+pub(crate) fn edit(env: &Env, file: &str, edit: impl Fn(&str) -> String) {
     let path = env.path(&format!("config/{file}"));
     let before = fs::read_to_string(&path).expect("a configuration file");
     let after = edit(&before);
@@ -149,9 +149,9 @@ fn a_configuration_of_another_user_is_refused() {
     }
 }
 
-const TOOL: &str = "\n[[tool]]\nid = \"made-up\"\nprogram = \"made-up\"\ndescribe = \"Test.\"\n\
-    access = \"none\"\ndecision = \"auto\"\nprofile = \"none\"\noperands = { kind = \"none\" }\n\
-    match = [\"made-up\"]\nno_match = [\"made-up x\"]\n";
+pub(crate) const TOOL: &str = "\n[[tool]]\nid = \"made-up\"\nprogram = \"made-up\"\n\
+    describe = \"Test.\"\naccess = \"none\"\ndecision = \"auto\"\nprofile = \"none\"\n\
+    operands = { kind = \"none\" }\nmatch = [\"made-up\"]\nno_match = [\"made-up x\"]\n";
 
 #[test]
 fn a_listed_program_that_is_not_installed_is_unavailable() {

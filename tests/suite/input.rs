@@ -215,7 +215,7 @@ fn b45_an_empty_argument_vector_is_wrong_usage_and_an_empty_name_a_refusal() {
 }
 
 /// Makes a call as any door does, with a vector that no command line could carry.
-fn call(env: &Env, argv: Vec<OsString>) -> Value {
+pub(crate) fn call(env: &Env, argv: Vec<OsString>) -> Value {
     struct Silent;
     impl Sink for Silent {
         fn take(&mut self, _: Stream, _: &[u8]) -> bool {

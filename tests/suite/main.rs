@@ -18,6 +18,8 @@ mod input;
 mod layers;
 mod lifetime;
 mod limits;
+mod messages;
+mod names;
 mod network;
 mod operands;
 mod order;

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 const PATH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
 /// Makes a host, if it has these programs. Where `PINFOLD_REQUIRE_PROGRAMS` is set it must.
-fn host(programs: &[&str]) -> Option<Env> {
+pub(crate) fn host(programs: &[&str]) -> Option<Env> {
     let has = |name: &&&str| PATH.iter().any(|folder| Path::new(folder).join(name).exists());
     match programs.iter().find(|name| !has(name)) {
         Some(name) => lacking(&format!("{name} is not installed")),
@@ -18,7 +18,7 @@ fn host(programs: &[&str]) -> Option<Env> {
     }
 }
 
-fn lacking(why: &str) -> Option<Env> {
+pub(crate) fn lacking(why: &str) -> Option<Env> {
     assert!(std::env::var_os("PINFOLD_REQUIRE_PROGRAMS").is_none(), "required: {why}");
     skip(why);
     None

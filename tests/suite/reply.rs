@@ -150,22 +150,26 @@ fn a_refusal_is_told_in_one_sentence_for_each_thing_a_reader_needs() {
         (
             &["curl", "https://x.invalid"][..],
             "pinfold: refused [instead] curl: no command has general network access. Nothing ran. \
-             Next: ask the operator to bring the content in. Counts as a refusal.\n",
+             Next: ask the operator to bring the content in. Counts as a refusal.\n\
+             pinfold: `pinfold explain instead` says more\n",
         ),
         (
             &["cat", "../x"],
             "pinfold: refused [operand-kind] ../x: the operand has a `..` component. Nothing ran. \
-             Next: try: cat README.md.\n",
+             Next: try: cat README.md.\n\
+             pinfold: `pinfold explain operand-kind` says more\n",
         ),
         (
             &["git", "push"],
             "pinfold: refused [listed-refusal] git push: publishing needs a person. Nothing ran. \
-             Next: use the git_push tool, which asks a person.\n",
+             Next: use the git_push tool, which asks a person.\n\
+             pinfold: `pinfold explain listed-refusal` says more\n",
         ),
         (
             &["python3", "x\u{1b}.py"],
             "pinfold: refused [control-char] x\\u{1b}.py: a control character. Nothing ran. \
-             Next: remove the character.\n",
+             Next: remove the character.\n\
+             pinfold: `pinfold explain control-char` says more\n",
         ),
     ] {
         let output = env.pinfold(&[&["run", "--"], call].concat());
@@ -209,7 +213,8 @@ fn a_fault_of_the_configuration_is_shown_with_its_line_and_a_caret() {
          pinfold:  --> {place}:3:12\n\
          pinfold:   |\n\
          pinfold: 3 | profiles = 3\n\
-         pinfold:   |            ^\n"
+         pinfold:   |            ^\n\
+         pinfold: `pinfold explain config` says more\n"
     );
     assert_eq!(said, expected);
 }

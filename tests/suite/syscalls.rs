@@ -425,7 +425,12 @@ fn b01_b43_a_command_has_neither_the_callers_terminal_nor_its_input() {
 }
 
 /// Makes `pinfold` run where the kernel answers one call with an errno.
-fn where_the_kernel_refuses(call: i64, first: Option<u64>, errno: i32, command: &mut Command) {
+pub(crate) fn where_the_kernel_refuses(
+    call: i64,
+    first: Option<u64>,
+    errno: i32,
+    command: &mut Command,
+) {
     use seccompiler::{
         SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, SeccompCondition, SeccompFilter,
         SeccompRule, TargetArch,

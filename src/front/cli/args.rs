@@ -1,20 +1,32 @@
-//! What was typed.
+//! What was typed. `--help`, the completions, the man pages and `docs/CLI.md` all come from the
+//! comments here and the longer texts of `help`.
+//!
+//! The first paragraph of a comment is what `-h` says, one line without a full stop; `--help` says
+//! all of it. A comment of more than one paragraph that is to keep its lines is `verbatim`.
 
+use super::{help, names};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Keeps untrusted agents in a pinfold: decides each command against one catalog, records it,
-/// and runs it confined.
+/// Keeps untrusted agents in a pinfold
+///
+/// Decides each command against one catalog, records it, and runs it confined. The command line
+/// is the operator's door.
 #[derive(Debug, Parser)]
-#[command(name = "pinfold", version, max_term_width = 100)]
+#[command(name = "pinfold", version, verbatim_doc_comment, after_long_help = help::ALL)]
 pub(super) struct Low {
-    /// The configuration file [default: /etc/pinfold/pinfold.toml for root, else
-    /// ~/.config/pinfold/pinfold.toml, if it exists]
-    #[arg(long, global = true, value_name = "FILE")]
+    /// The configuration file
+    ///
+    /// It must be there. Without this option it is /etc/pinfold/pinfold.toml for root, else
+    /// $XDG_CONFIG_HOME/pinfold/pinfold.toml (~/.config/pinfold/pinfold.toml), if that exists.
+    #[arg(long, global = true, value_name = "FILE", verbatim_doc_comment)]
     pub(super) config: Option<PathBuf>,
     /// Say more about what Pinfold does; repeat for more
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    ///
+    /// Pinfold's own diagnostics on standard error: info, with -vv debug, with -vvv trace. Without
+    /// it there are none.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, verbatim_doc_comment)]
     pub(super) verbose: u8,
     /// How Pinfold's own messages of -v are written
     #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
@@ -26,15 +38,24 @@ pub(super) struct Low {
 /// The form of Pinfold's own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
-    /// Lines for people.
+    /// Lines for people
     Text,
-    /// One JSON object a line.
+    /// One JSON object a line
     Json,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Decide one command, record it, and run it confined
+    ///
+    /// Output is passed through as it comes, each stream up to the template's cap; what is beyond
+    /// is counted and dropped, and said at the end. A run is complete when the program has exited
+    /// and its tree is gone, also where a process that it left behind kept a pipe open.
+    ///
+    /// SIGINT, SIGTERM and SIGHUP cancel. A call that is cancelled before its gate opens ends as
+    /// `cancelled`, and nothing runs. At the deadline and when it is cancelled, the tree gets
+    /// SIGTERM, 200 ms, then SIGKILL. If Pinfold itself is killed, the tree is killed at once.
+    #[command(verbatim_doc_comment, after_long_help = help::RUN)]
     Run(RunArgs),
     /// Look at profiles: what a command may touch
     #[command(subcommand)]
@@ -42,24 +63,75 @@ pub(super) enum Command {
     /// Read and check the trail: what happened
     #[command(subcommand)]
     Trail(TrailCommand),
+    /// Say what the code of a refusal or fault means, with an example and what to do
+    ///
+    /// The code is what stands in brackets in a message, such as `operand-kind`. Without one, every
+    /// code is listed with its meaning.
+    ///
+    /// Exit 0; 125 for an unknown code, with the nearest ones.
+    #[command(verbatim_doc_comment)]
+    Explain {
+        /// The code
+        #[arg(value_parser = names::AnyCode, hide_possible_values = true)]
+        code: Option<String>,
+        /// Print one JSON object, or a list of them
+        ///
+        /// Members: `code`, `exit`, `means`, `example`, `next`.
+        #[arg(long, verbatim_doc_comment)]
+        json: bool,
+    },
+    /// Print what lets a shell complete Pinfold's verbs and options
+    ///
+    /// To use it at once: `source <(pinfold completions bash)`; in fish
+    /// `pinfold completions fish | source`. For every session, write it to a file that the shell
+    /// reads, such as `~/.local/share/bash-completion/completions/pinfold`,
+    /// `~/.config/fish/completions/pinfold.fish`, or, for zsh, `_pinfold` in a folder of `$fpath`.
+    #[command(verbatim_doc_comment)]
+    Completions {
+        /// The shell
+        shell: names::Shell,
+    },
+    /// Write the man pages, one for each verb
+    ///
+    /// To read one at once: `pinfold man DIR && man -l DIR/pinfold-run.1`. Exit 0; 125 where the
+    /// folder or a page cannot be written.
+    #[command(verbatim_doc_comment)]
+    Man {
+        /// The folder to write them to; made if it is missing
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     /// The folder the command works in [default: the current folder]
-    #[arg(long, value_name = "DIR")]
+    ///
+    /// Links are followed once, at the start.
+    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub(super) workspace: Option<PathBuf>,
     /// The working folder, below the workspace
-    #[arg(long, value_name = "REL")]
+    ///
+    /// Relative, without `..`.
+    #[arg(long, value_name = "REL", verbatim_doc_comment)]
     pub(super) cwd: Option<PathBuf>,
     /// The session the call belongs to [default: one of its own]
-    #[arg(long, value_name = "ID", value_parser = session_id)]
+    ///
+    /// 1 to 64 letters, digits, `-`, `_` and `.`, written into the call's records. Nothing is
+    /// counted by session in this version.
+    #[arg(long, value_name = "ID", value_parser = session_id, verbatim_doc_comment)]
     pub(super) session: Option<String>,
     /// End the command after this time: N, Ns or Nm; at most the template's own
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    ///
+    /// From 1 second to a day. At most the template's own counts, or 300 seconds where it names
+    /// none; a longer one is shortened to that.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, verbatim_doc_comment)]
     pub(super) timeout: Option<OsString>,
     /// Hand standard input on to the command; it is read whole first
-    #[arg(long)]
+    ///
+    /// At most 16 MiB, read before the record, which holds its digest. Without it the command reads
+    /// the null device.
+    #[arg(long, verbatim_doc_comment)]
     pub(super) stdin: bool,
     /// Print one JSON object instead of the command's output
     #[arg(long)]
@@ -81,13 +153,22 @@ fn session_id(text: &str) -> Result<String, String> {
 #[derive(Debug, Subcommand)]
 pub(super) enum ProfileCommand {
     /// List the profiles
+    ///
+    /// Exit 0; 1 where the configuration, catalog or a profile has faults.
+    #[command(verbatim_doc_comment)]
     List,
     /// Print one profile with everything inherited, as TOML that loads again
+    ///
+    /// Exit 0; 1 where the configuration, catalog or a profile has faults; 125 for an unknown name.
+    #[command(verbatim_doc_comment)]
     Show {
         /// The profile
         name: String,
     },
     /// Check profile files, or those of the configuration
+    ///
+    /// Exit 0; 1 where the configuration, catalog or a profile has faults.
+    #[command(verbatim_doc_comment)]
     Check {
         /// Files to check together with the shipped ones
         files: Vec<PathBuf>,
@@ -97,23 +178,34 @@ pub(super) enum ProfileCommand {
 #[derive(Debug, Subcommand)]
 pub(super) enum TrailCommand {
     /// Print the records
+    ///
+    /// One a line, for people. Exit 0; 125 where the trail cannot be read or a line is not a
+    /// record.
+    #[command(verbatim_doc_comment)]
     Show {
-        /// Print the records' own lines
+        /// Print the records' own lines, as they stand on disk
         #[arg(long)]
         json: bool,
     },
     /// Count the records
+    ///
+    /// Prints `records`, `intents`, `ends`, `refusals`, `size` and `root`. Exit 0; 125 where the
+    /// trail cannot be read or a line is not a record.
+    #[command(verbatim_doc_comment)]
     Stats {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
     /// Check that no record was changed, removed or moved
+    #[command(after_long_help = help::VERIFY)]
     Verify {
         /// Print one JSON object
-        #[arg(long)]
+        ///
+        /// Members: `verdict`, `records`, `size`, `root`, `segment`, `line`, `offset`, `why`.
+        #[arg(long, verbatim_doc_comment)]
         json: bool,
-        /// The trail folder [default: the one of the state folder]
+        /// The trail folder, such as a copy [default: the one of the state folder]
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },

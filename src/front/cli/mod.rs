@@ -2,14 +2,20 @@
 //! one that writes to the terminal.
 
 mod args;
+mod explain;
+mod help;
 mod log;
+mod names;
 mod output;
+#[cfg(test)]
+mod pages;
 mod profile;
 mod run;
 mod trail;
 
 use super::config::{Loaded, Reader};
 use super::reply::FAULT;
+use crate::record::{MESSAGE_CHARS_MAX, fit, is_unsafe_to_show};
 use args::{Command, Low};
 use clap::Parser;
 use std::ffi::OsString;
@@ -36,6 +42,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Run(args) => run::run(args, &surroundings),
         Command::Profile(command) => profile::profile(&command, &surroundings),
         Command::Trail(command) => trail::trail(&command, &surroundings),
+        Command::Explain { code, json } => explain::explain(code.as_deref(), json),
+        Command::Completions { shell } => names::completions(shell),
+        Command::Man { folder } => names::man(&folder),
     }
 }
 
@@ -100,13 +109,32 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
+/// What stands in front of each line of Pinfold's own words.
+const NAME: &str = "pinfold: ";
+
 /// Says something of Pinfold's own: each line on standard error with its name in front.
 fn say(text: &str) {
     let mut out = std::io::stderr().lock();
     for line in text.lines() {
         // Nobody is left to tell if standard error is gone.
-        drop(writeln!(out, "pinfold: {line}"));
+        drop(writeln!(out, "{NAME}{}", shown(line)));
     }
+}
+
+/// A line as it may be shown: nothing in it acts on a terminal, and it is not too long to be read,
+/// whatever a path, a name or a line of a file brought into it.
+fn shown(line: &str) -> String {
+    let escape = |mut out: String, ch: char| {
+        if is_unsafe_to_show(ch) {
+            out.extend(ch.escape_default());
+        } else {
+            out.push(ch);
+        }
+        out
+    };
+    let line = line.chars().fold(String::new(), escape);
+    let [line] = fit([line], MESSAGE_CHARS_MAX - NAME.len());
+    line
 }
 
 fn say_fault(text: &str) -> u8 {
@@ -121,5 +149,19 @@ fn print(text: &str) -> u8 {
         Ok(()) => 0,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(error) => say_fault(&format!("the answer cannot be written: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_acts_on_a_terminal_or_is_too_long_to_be_read() {
+        assert_eq!(shown("no `a\u{1b}[2J\u{202e}`: \\x"), r"no `a\u{1b}[2J\u{202e}`: \x");
+        for text in ["é", "\u{1b}", "\\"] {
+            let line = format!("{NAME}{}", shown(&text.repeat(5_000)));
+            assert_eq!(line.chars().count(), MESSAGE_CHARS_MAX, "{line}");
+        }
     }
 }

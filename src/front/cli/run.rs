@@ -109,7 +109,12 @@ fn tell(reply: &Reply, json: bool) -> u8 {
         }
     }
     match (&reply.message, reply.outcome) {
-        (Some(message), _) => say(message),
+        (Some(message), _) => {
+            say(message);
+            if let Some(code) = reply.decision.code {
+                say(&format!("`pinfold explain {code}` says more"));
+            }
+        }
         (None, Outcome::Timeout) => {
             say(&format!(
                 "ended by the deadline after {} ms; nothing of it is left",

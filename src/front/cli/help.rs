@@ -1,0 +1,58 @@
+//! What `--help` says below the options, where a comment of `args` is too narrow for it.
+//!
+//! A block of indented lines is a table: it keeps its lines everywhere.
+
+pub(super) const ALL: &str = "\
+Wrong usage exits 125. Pinfold's own words go to standard error, each line beginning `pinfold: `.
+That holds for the messages of the argument parser too, but not for the diagnostics of -v.
+
+The configuration, the catalog, profiles and the trail are described in docs/.";
+
+pub(super) const RUN: &str = "\
+Exit codes:
+
+  the command's own   it ended by itself
+  124                 the deadline ended it
+  125                 codes config, trail-unavailable, host; a fault after the record, with
+                      outcome error; wrong usage
+  126                 refused, with any other code
+  127                 code program-unavailable
+  128 + n             ended by signal n, or cancelled by signal n
+
+A command can end with one of these numbers itself; `--json` tells the cases apart by `outcome`.
+`pinfold explain` lists the codes, `pinfold explain CODE` says more about one; the last line of a
+refusal names it, except in the reply of --json.
+
+Where the configuration is broken (code `config`), the record and the reply name the first fault and
+the number of faults; the terminal shows every fault with its place, and so does `message`.
+
+The reply of --json. Every member is always there:
+
+  outcome         ok, nonzero (also by a signal), timeout, refused, error, cancelled;
+                  limit and unknown are reserved
+  exit_code       the command's exit code, or null
+  signal          the signal that ended or cancelled it, or null
+  limit           null in this version
+  decision        verdict (auto or refuse), template, code, reason, next, counted
+  approval        mode (auto), template, project; null where nothing was to run
+  profile, rung, layers
+                  what was enforced; null, null and [] where nothing was to run
+  stdout, stderr  what was captured: a string, or {\"b64\": \"...\"} where it is not UTF-8
+  truncated       stdout, stderr: whether bytes were dropped
+  duration_ms     from the open gate to the end of the tree
+  denials         [] in this version
+  guard           null in this version
+  trail           intent (number of the intent, or of the refusal), end, size (records so
+                  far), root (hash of the last of them)
+  message         the sentence that says why nothing ran or what failed, or null
+
+A reply without a record (`trail-unavailable`) has null for both numbers, `size` 0 and an empty
+`root`. Faults before there is a call, such as a missing state folder, print no object.";
+
+pub(super) const VERIFY: &str = "\
+Exit codes:
+
+  0    valid
+  1    corrupt
+  2    torn: all but the end is valid, and the end is what a crash leaves
+  125  unreadable";
