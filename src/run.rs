@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod circumstances;
+mod homes;
 mod recording;
 
 use crate::catalog::Catalog;

@@ -60,6 +60,71 @@ fn every_fault_of_a_configuration_is_shown_at_its_place() {
 }
 
 #[test]
+fn every_fault_of_tools_and_rungs_is_shown_at_its_place_with_those_of_other_files() {
+    let Some(env) = sound_host() else { return };
+    fs::create_dir_all(env.path("home/kit/bin")).expect("folders");
+    fs::create_dir_all(env.path("home/open/bin")).expect("folders");
+    fs::set_permissions(env.path("home/open"), fs::Permissions::from_mode(0o777)).expect("a mode");
+    fs::write(env.path("home/kit/file"), "").expect("a file");
+    edit(&env, "catalog.toml", |text| text.replacen("cluster = true", "clutser = true", 1));
+    let text = [
+        "schema = 1",
+        "catalog = \"catalog.toml\"",
+        "profiles = \"profiles\"",
+        "projects = [\"/srv\"]",
+        "[[tools]]",
+        "root = [\"~/none\", \"/\", \"~/open\"]",
+        "bin = \"~/none/bin\"",
+        "profiles = [\"build\", \"biuld\"]",
+        "[[tools]]",
+        "root = \"~/kit\"",
+        "bin = \"~/open/bin\"",
+        "env = { LD_LIBRARY_PATH = \"x\", \"a b\" = \"x\", PATH = \"x\", A = \"\\u202e\" }",
+        "[[tools]]",
+        "root = \"~/kit\"",
+        "bin = \"~/kit/file\"",
+        "[[tools]]",
+        "bin = \"/usr/bin\"",
+        "[rungs]",
+        "build = \"D\"",
+        "buidl = \"C\"",
+        "look = \"A\"",
+        "[index]",
+        "pip = \"https://index.invalid\"",
+    ];
+    fs::write(env.path("config/pinfold.toml"), text.join("\n") + "\n").expect("a file");
+    let path = env.path("config/pinfold.toml");
+    let at = |place: &str| format!("--> {}:{place}", path.display());
+    let places = [
+        "4:1", "6:9", "6:19", "6:24", "7:7", "8:22", "11:7", "12:9", "12:32", "12:45", "12:61",
+        "15:7", "16:1", "19:9", "20:1", "21:8", "22:2",
+    ];
+    let places: Vec<String> = places.iter().map(|place| at(place)).collect();
+    let mut shown: Vec<&str> = places.iter().map(String::as_str).collect();
+    let open = format!("{} can be changed by others", env.path("home/open").display());
+    shown.extend([
+        "this version has no doors for agents",
+        "this version has no network, and so no package index",
+        "a tool root cannot be `/`",
+        &open,
+        "there is no profile `biuld`",
+        "in none of the roots",
+        "this variable changes how every program is loaded",
+        "`bin` puts a folder first on PATH",
+        "`bin` is not a folder",
+        "`root` is missing",
+        "`D` is not a rung",
+        "there is no profile `buidl`",
+        "profile `look` asks for rung B already",
+        "unknown key `clutser`",
+    ]);
+    broken(&env, &shown);
+    let message = env.run(&SHIPPED).reply["message"].clone();
+    let message = message.as_str().expect("a message");
+    assert_eq!(message.matches("error: ").count(), places.len() + 1, "no fault twice: {message}");
+}
+
+#[test]
 fn a_syntax_fault_of_each_file_is_shown_with_its_line_and_a_caret() {
     for file in ["pinfold.toml", "catalog.toml", "profiles/read.toml"] {
         let Some(env) = sound_host() else { return };

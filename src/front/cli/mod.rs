@@ -10,6 +10,7 @@ mod trail;
 
 use super::config::{Loaded, Reader};
 use super::reply::FAULT;
+use crate::plan::toolchains::Homes;
 use args::{Command, Low};
 use clap::Parser;
 use std::ffi::OsString;
@@ -61,6 +62,15 @@ impl Surroundings {
         let below = |variable: &str, default: &str| {
             folder(variable).or_else(|| home.as_ref().map(|home| home.join(default)))
         };
+        let mise = below("XDG_DATA_HOME", ".local/share").map(|data| data.join("mise"));
+        let homes = Homes {
+            home: home.clone(),
+            cargo: below("CARGO_HOME", ".cargo"),
+            rustup: below("RUSTUP_HOME", ".rustup"),
+            pyenv: below("PYENV_ROOT", ".pyenv"),
+            nvm: below("NVM_DIR", ".nvm"),
+            mise: folder("MISE_DATA_DIR").or(mise),
+        };
         let own = |path: PathBuf| path.join("pinfold");
         let named = value("PINFOLD_HOME").filter(|path| !path.as_os_str().is_empty());
         let named = named.map(|path| std::path::absolute(&path).unwrap_or(path));
@@ -80,7 +90,7 @@ impl Surroundings {
         };
         let config = config.or_else(|| default.clone().filter(there));
         let config = config.map(|path| std::path::absolute(&path).unwrap_or(path));
-        Self { reader: Reader { uid, home }, config, default_config: default, state }
+        Self { reader: Reader { uid, homes }, config, default_config: default, state }
     }
 
     fn load(&self) -> Loaded {
