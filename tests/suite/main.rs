@@ -26,6 +26,7 @@ mod profiles;
 mod programs;
 mod protected;
 mod reply;
+mod schemas;
 mod set_id;
 mod surroundings;
 mod syscalls;
