@@ -210,6 +210,8 @@ pub struct Shim {
     pub manager: String,
     /// The folder that the manager looks into.
     pub needs: PathBuf,
+    /// The variable that tells the manager its folder; the command's home is another one.
+    pub variable: Option<&'static str>,
 }
 
 impl Homes {
@@ -218,17 +220,17 @@ impl Homes {
     /// mise.
     pub fn shim(&self, name: &str, file: &Path) -> Option<Shim> {
         let own = file.file_name()?.to_str()?;
-        let needs = match own {
-            "rustup" if name != own => self.rustup.clone()?,
-            "mise" if name != own => self.mise.clone()?,
+        let (needs, variable) = match own {
+            "rustup" if name != own => (self.rustup.clone()?, "RUSTUP_HOME"),
+            "mise" if name != own => (self.mise.clone()?, "MISE_DATA_DIR"),
             _ => {
                 let above = file.parent().filter(|folder| folder.ends_with("shims"))?;
                 let needs = above.parent()?.to_owned();
                 let manager = needs.file_name()?.to_str()?.trim_start_matches('.').to_owned();
-                return Some(Shim { manager, needs });
+                return Some(Shim { manager, needs, variable: None });
             }
         };
-        Some(Shim { manager: own.to_owned(), needs })
+        Some(Shim { manager: own.to_owned(), needs, variable: Some(variable) })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::catalog::identity::{Program, Unavailable};
 use crate::plan::Settings;
 use crate::profile::{Profile, Root};
 use crate::record::{Code, Refusal, Text};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Refuses a program that is not available; where it lies in one of the user's toolchains the
 /// next action names the lines that would bring it.
@@ -20,7 +20,8 @@ pub(super) fn unavailable(fault: Unavailable, settings: &Settings, profile: &Pro
     }
 }
 
-/// Checks that a shim's manager, which starts the real program, is seen by the profile.
+/// Checks that a shim's manager, which starts the real program, is seen by the profile and told
+/// where its folder is.
 ///
 /// # Errors
 /// A refusal that names the missing folder and the lines to add.
@@ -31,24 +32,36 @@ pub(super) fn shim_sees_its_manager(
 ) -> Result<(), Refusal> {
     let Some(shim) = settings.homes.shim(&program.name, &program.file.path) else { return Ok(()) };
     let needs = std::fs::canonicalize(&shim.needs).unwrap_or(shim.needs);
-    if sees(&needs, settings, profile) {
+    let told = match shim.variable {
+        Some(name) => variable(name, settings, profile),
+        None => Some(needs.clone()),
+    };
+    if told.is_some_and(|folder| sees(&folder, settings, profile)) {
         return Ok(());
     }
-    let refusal = Refusal::new(
-        Code::ProgramUnavailable,
-        program.name.as_str(),
-        format!(
-            "it is a shim of {}: the real program lies in {}, which profile `{}` does not see",
-            shim.manager,
-            Text::from(needs.as_path()).escaped(),
-            profile.name
-        ),
-        "ask the operator for [[tools]] with that folder as `root`",
+    let named = shim.variable.map(|name| format!(" and {name} must name"));
+    let reason = format!(
+        "it is a shim of {}: the real program lies in {}, which profile `{}` must see{}",
+        shim.manager,
+        Text::from(needs.as_path()).escaped(),
+        profile.name,
+        named.unwrap_or_default()
     );
+    let next = "ask the operator for [[tools]] with that folder as `root`";
+    let refusal = Refusal::new(Code::ProgramUnavailable, program.name.as_str(), reason, next);
     Err(match found(&program.name, settings, profile) {
         Some(advice) => advise(refusal, advice),
         None => refusal,
     })
+}
+
+/// The value that a variable has for every command of the profile.
+fn variable(name: &str, settings: &Settings, profile: &Profile) -> Option<PathBuf> {
+    let tools = settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name));
+    let variables = tools.flat_map(|toolchain| &toolchain.env);
+    let given = variables.rev().find(|(known, _)| known == name);
+    let given = given.map(|(_, value)| PathBuf::from(value));
+    given.or_else(|| profile.environment.get(name).map(PathBuf::from))
 }
 
 fn sees(folder: &Path, settings: &Settings, profile: &Profile) -> bool {
