@@ -34,6 +34,20 @@ pub(super) enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Find toolchains, write a configuration, and try three commands
+    ///
+    /// Looks for toolchains of this user (rustup, pyenv, nvm, mise, node) and writes a commented
+    /// pinfold.toml that gives them to the profiles that build: to the file of --config, else to
+    /// the default place. A file that is there already stays as it is; then the lines that it
+    /// lacks are printed. Toolchains that others could change stand in the file as comments with
+    /// the reason. Then init says what this host can enforce, and runs one command that is
+    /// allowed, one that asks a person and one that is refused, in a folder below the system's
+    /// temporary one that it makes and removes. The three are recorded like all others, and init
+    /// prints their records.
+    ///
+    /// Exit code 0 when the allowed command ran; 1 when it did not, or the configuration has
+    /// faults; 125 when the file cannot be written.
+    Init,
     /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -3,6 +3,7 @@
 
 mod args;
 mod config;
+mod init;
 mod log;
 mod output;
 mod profile;
@@ -36,6 +37,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let surroundings = Surroundings::read(low.config.clone());
     match low.command {
+        Command::Init => init::init(&surroundings),
         Command::Config(command) => config::config(&command, &surroundings),
         Command::Run(args) => run::run(args, &surroundings),
         Command::Profile(command) => profile::profile(&command, &surroundings),
