@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod circumstances;
+mod homes;
 mod recording;
 
 use crate::catalog::Catalog;
@@ -126,6 +127,14 @@ impl Supervisor {
         let root = crate::plan::host::mode()? == Mode::Root;
         let spawner = Spawner::start(root, layers.of_thread())?;
         Ok(Self { layers, spawner, ..self })
+    }
+
+    /// Finds out what this host can enforce.
+    ///
+    /// # Errors
+    /// As [`Host::probe`].
+    pub fn host(&self) -> io::Result<Host> {
+        Host::probe(&self.spawner, Some(&self.state.join("cache/host")))
     }
 
     /// Answers one call.

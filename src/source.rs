@@ -59,6 +59,12 @@ impl Faults {
         lines.join(" ")
     }
 
+    /// Returns the titles of all faults, one line each.
+    pub fn titles(&self) -> Vec<&str> {
+        let lines = self.0.iter().filter_map(|fault| fault.lines().next());
+        lines.map(|line| line.trim_start_matches("error: ")).collect()
+    }
+
     /// Adds the faults of another file.
     pub fn merge(&mut self, other: Faults) {
         self.0.extend(other.0);
@@ -223,13 +229,15 @@ pub struct Table<'s> {
     span: Range<usize>,
     entries: BTreeMap<&'s str, (Range<usize>, &'s Spanned<DeValue<'s>>)>,
     asked: RefCell<Vec<&'static str>>,
+    lacked: RefCell<Vec<&'static str>>,
 }
 
 impl<'s> Table<'s> {
     fn new(source: &'s Source, span: Range<usize>, table: &'s DeTable<'s>) -> Self {
         let entries =
             table.iter().map(|(key, value)| (key.get_ref().as_ref(), (key.span(), value)));
-        Self { source, span, entries: entries.collect(), asked: RefCell::default() }
+        let (asked, lacked) = (RefCell::default(), RefCell::default());
+        Self { source, span, entries: entries.collect(), asked, lacked }
     }
 
     /// Returns the text this table stands in.
@@ -428,11 +436,23 @@ impl<'s> Table<'s> {
         self.entries.iter().filter_map(text).collect()
     }
 
+    /// Makes keys of which this version lacks what they are for into faults that say so; each
+    /// comes with the end of the sentence "this version has no …".
+    pub fn lacks(&self, keys: &[(&'static str, &str)]) {
+        for (key, what) in keys {
+            if let Some((span, _)) = self.entries.get(key) {
+                let hint = format!("this version has no {what}; leave the key out");
+                self.source.fault_hint(span, format!("unknown key `{key}`"), hint);
+                self.lacked.borrow_mut().push(key);
+            }
+        }
+    }
+
     /// Ends the reading: keys that nobody asked for are faults.
     pub fn done(&self) {
-        let asked = self.asked.borrow();
+        let (asked, lacked) = (self.asked.borrow(), self.lacked.borrow());
         for (key, (span, _)) in &self.entries {
-            if !asked.contains(key) {
+            if !asked.contains(key) && !lacked.contains(key) {
                 let mut known: Vec<&str> = asked.clone();
                 known.sort_unstable();
                 known.dedup();
@@ -486,6 +506,18 @@ mod tests {
         assert!(shown.contains("unknown key `nmae`"), "{shown}");
         assert!(shown.contains("`name` is missing"), "{shown}");
         assert!(shown.contains("^^^^"), "{shown}");
+    }
+
+    #[test]
+    fn a_key_of_another_version_is_told_once_with_what_is_lacking() {
+        let source = Source::new("a.toml", "name = 'x'\nwings = 2\n");
+        let read = source.read(|top| {
+            top.lacks(&[("wings", "flight"), ("fins", "water")]);
+            top.required("name")
+        });
+        let shown = read.expect_err("a key without effect").to_string();
+        assert!(shown.contains("this version has no flight"), "{shown}");
+        assert!(!shown.contains("known keys") && !shown.contains("fins"), "{shown}");
     }
 
     #[test]

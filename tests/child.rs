@@ -10,6 +10,7 @@
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use pinfold::front::config::Reader;
+use pinfold::plan::toolchains::Homes;
 use pinfold::record::Outcome;
 use pinfold::run::{Request, Stdin, Supervisor};
 use pinfold::supervise::{Sink, Stream};
@@ -139,7 +140,7 @@ fn the_child_of_a_run_neither_allocates_nor_frees() {
     std::fs::create_dir(&workspace).expect("a folder");
     std::fs::write(workspace.join("a.txt"), "content").expect("a file");
     let uid = nix::unistd::geteuid().as_raw();
-    let loaded = Reader { uid, home: None }.load(None);
+    let loaded = Reader { uid, homes: Homes::default() }.load(None);
     let supervisor = Supervisor::start(&state, || (loaded.rules, loaded.places));
     let supervisor = supervisor.expect("a supervisor");
     // The first run also asks what the host can do, by throw-away children of the same kind.

@@ -118,13 +118,8 @@ pub struct Unavailable {
     pub reason: String,
     /// What would make it available.
     pub next: String,
-}
-
-impl Unavailable {
-    /// Makes one; the texts are parts of sentences, without a full stop.
-    pub fn new(name: &str, reason: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), reason: reason.into(), next: next.into() }
-    }
+    /// The bare name that no folder has: the program's, or that of its interpreter.
+    pub absent: Option<String>,
 }
 
 impl From<Unavailable> for Refusal {
@@ -152,14 +147,28 @@ pub fn resolve(
 ) -> Result<Program, Unavailable> {
     let workspace = workspace.map(Workspace::new);
     let rules = Rules { path, owner_uid, workspace };
-    rules.program(name).map_err(|(reason, next)| Unavailable::new(name, reason, next))
+    rules.program(name).map_err(|Fault { reason, next, absent }| {
+        let name = name.to_owned();
+        Unavailable { name, reason, next: next.to_owned(), absent }
+    })
 }
 
-/// Reason and next action.
-pub(super) type Fault = (String, String);
+/// Why a name stands for no file that may be started: parts of sentences, without a full stop.
+#[derive(Debug)]
+pub(super) struct Fault {
+    reason: String,
+    next: &'static str,
+    absent: Option<String>,
+}
 
-fn fault<T>(reason: String, next: &str) -> Result<T, Fault> {
-    Err((reason, next.to_owned()))
+impl Fault {
+    pub(super) fn new(reason: String, next: &'static str) -> Self {
+        Self { reason, next, absent: None }
+    }
+}
+
+fn fault<T>(reason: String, next: &'static str) -> Result<T, Fault> {
+    Err(Fault::new(reason, next))
 }
 
 fn show(path: &Path) -> String {
@@ -220,7 +229,8 @@ impl Rules<'_> {
         }
         let folders: Vec<_> = self.path.iter().map(|folder| show(folder)).collect();
         let reason = format!("{name} is not installed in {}", folders.join(", "));
-        fault(reason, "ask the operator to install it there, or to add its folder to `path`")
+        let next = "ask the operator to install it there, or to add its folder to `path`";
+        Err(Fault { absent: Some(name.to_owned()), ..Fault::new(reason, next) })
     }
 
     /// Pins what runs a script. `env NAME` is taken for NAME itself, found by the same
@@ -334,7 +344,7 @@ fn is_absent(error: &io::Error) -> bool {
 
 fn unreadable(path: &Path, error: &io::Error) -> Fault {
     let reason = format!("{} cannot be looked at: {error}", show(path));
-    (reason, "ask the operator to install the program properly".to_owned())
+    Fault::new(reason, "ask the operator to install the program properly")
 }
 
 /// Splits a path into names and `..`; `.` and empty parts fall away.

@@ -55,10 +55,10 @@ pub(super) fn read(file: &PinnedFile) -> Result<Image, Fault> {
     let image = file
         .open()
         .and_then(|open| read_open(&open))
-        .map_err(|error| (format!("{} cannot be read: {error}", path()), next.to_owned()))?;
+        .map_err(|error| Fault::new(format!("{} cannot be read: {error}", path()), next))?;
     image.ok_or_else(|| {
         let reason = format!("{} is neither a 64-bit ELF program nor a script", path());
-        (reason, next.to_owned())
+        Fault::new(reason, next)
     })
 }
 

@@ -150,14 +150,14 @@ impl Host {
         };
         let more = match rung {
             Rung::C => {
-                format!(", or accept less: [rungs] {profile} = \"C\"; see `pinfold doctor`")
+                format!("; or accept less by [rungs] {profile} = \"C\"; see `pinfold doctor`")
             }
             _ => "; see `pinfold doctor`".to_owned(),
         };
         Err(Refusal::new(
             Code::Rung,
-            format!("profile `{profile}`, which asks for rung {wanted}"),
-            format!("this host gives rung {rung}: no {layer}, {why}"),
+            format!("profile `{profile}`"),
+            format!("it asks for rung {wanted}, and this host gives {rung}: no {layer}, {why}"),
             format!("{fix}{more}"),
         ))
     }

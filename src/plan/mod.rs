@@ -16,6 +16,7 @@ pub mod network;
 pub mod rung;
 pub mod scratch;
 pub mod syscalls;
+pub mod toolchains;
 pub mod workspace;
 
 use crate::catalog::Template;
@@ -32,6 +33,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use toolchains::Homes;
 use workspace::{Inode, Workspace};
 
 /// Deadline where neither the template nor the caller names one, in milliseconds.
@@ -50,6 +52,8 @@ pub struct Toolchain {
     pub profiles: Vec<String>,
     /// Variables it needs.
     pub env: Vec<(String, OsString)>,
+    /// Where the configuration names it, such as `pinfold.toml:12:1`; for messages only.
+    pub place: String,
 }
 
 /// Author and committer of commits.
@@ -70,8 +74,11 @@ pub struct Settings {
     pub toolchains: Vec<Toolchain>,
     /// Who commits.
     pub git_identity: GitIdentity,
-    /// The weakest rung that the operator accepts for a profile, by its name.
+    /// The weakest rung that the operator accepts, by profile, where that is weaker than the
+    /// profile asks.
     pub rungs: BTreeMap<String, Rung>,
+    /// Where the supervisor's user has toolchains, for what to do next.
+    pub homes: Homes,
 }
 
 /// What was found or taken for one run before it is planned.

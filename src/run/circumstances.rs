@@ -1,6 +1,6 @@
 //! Request to decision: the catalog's word, then everything that can only tighten it.
 
-use super::{Refused, Request, Rules, STDIN_BYTES_MAX, Stdin, Supervisor};
+use super::{Refused, Request, Rules, STDIN_BYTES_MAX, Stdin, Supervisor, homes};
 use crate::catalog::Matched;
 use crate::catalog::identity::{self, Program};
 use crate::plan::Call;
@@ -79,7 +79,9 @@ impl Supervisor {
         let path: Vec<PathBuf> = tools.chain(settings.path.iter().cloned()).collect();
         let name = &matched.template.program;
         let uid = nix::unistd::geteuid().as_raw();
-        let program = identity::resolve(name, &path, uid, Some(&workspace.path))?;
+        let program = identity::resolve(name, &path, uid, Some(&workspace.path))
+            .map_err(|fault| homes::unavailable(fault, settings, profile))?;
+        homes::shim_sees_its_manager(&program, settings, profile)?;
         let cache = self.state.join("cache");
         let digest =
             |file| identity::digest(file, Some(&cache)).map_err(|error| unreadable(name, &error));

@@ -92,6 +92,23 @@ pub fn replace(path: &std::path::Path, content: &[u8]) -> io::Result<()> {
     replaced
 }
 
+/// Makes a new small file that everybody may read; nothing that is there is overwritten.
+///
+/// # Errors
+/// `AlreadyExists`, and as `open(2)`, `write(2)` and `fsync(2)`.
+pub fn create(path: &std::path::Path, content: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
+    let mut file = options.open(path)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // A part of a file would be taken for the whole.
+        std::fs::remove_file(path).ok();
+    }
+    written
+}
+
 /// Makes a memory file; `newer` are flags of Linux 6.3, left out where the kernel is older.
 fn memory_file(name: &CStr, flags: u32, newer: u32) -> io::Result<File> {
     for flags in [flags | newer, flags] {

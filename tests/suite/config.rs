@@ -60,6 +60,136 @@ fn every_fault_of_a_configuration_is_shown_at_its_place() {
 }
 
 #[test]
+fn every_fault_of_tools_and_rungs_is_shown_at_its_place_with_those_of_other_files() {
+    let Some(env) = sound_host() else { return };
+    fs::create_dir_all(env.path("home/kit/bin")).expect("folders");
+    fs::create_dir_all(env.path("home/open/bin")).expect("folders");
+    fs::set_permissions(env.path("home/open"), fs::Permissions::from_mode(0o777)).expect("a mode");
+    fs::write(env.path("home/kit/file"), "").expect("a file");
+    edit(&env, "catalog.toml", |text| text.replacen("cluster = true", "clutser = true", 1));
+    let text = [
+        "schema = 1",
+        "catalog = \"catalog.toml\"",
+        "profiles = \"profiles\"",
+        "projects = [\"/srv\"]",
+        "[[tools]]",
+        "root = [\"~/none\", \"/\", \"~/open\"]",
+        "bin = \"~/none/bin\"",
+        "profiles = [\"build\", \"biuld\"]",
+        "[[tools]]",
+        "root = \"~/kit\"",
+        "bin = \"~/open/bin\"",
+        "env = { LD_LIBRARY_PATH = \"x\", \"a b\" = \"x\", PATH = \"x\", A = \"\\u202e\" }",
+        "[[tools]]",
+        "root = \"~/kit\"",
+        "bin = \"~/kit/file\"",
+        "[[tools]]",
+        "bin = \"/usr/bin\"",
+        "[rungs]",
+        "build = \"D\"",
+        "buidl = \"C\"",
+        "look = \"A\"",
+        "[index]",
+        "pip = \"https://index.invalid\"",
+    ];
+    fs::write(env.path("config/pinfold.toml"), text.join("\n") + "\n").expect("a file");
+    let path = env.path("config/pinfold.toml");
+    let at = |place: &str| format!("--> {}:{place}", path.display());
+    let places = [
+        "4:1", "6:9", "6:19", "6:24", "7:7", "8:22", "11:7", "12:9", "12:32", "12:45", "12:61",
+        "15:7", "16:1", "19:9", "20:1", "21:8", "22:2",
+    ];
+    let places: Vec<String> = places.iter().map(|place| at(place)).collect();
+    let mut shown: Vec<&str> = places.iter().map(String::as_str).collect();
+    let open = format!("{} can be changed by others", env.path("home/open").display());
+    shown.extend([
+        "this version has no doors for agents",
+        "this version has no network, and so no package index",
+        "a tool root cannot be `/`",
+        &open,
+        "there is no profile `biuld`",
+        "in none of the roots",
+        "this variable changes how every program is loaded",
+        "`bin` puts a folder first on PATH",
+        "`bin` is not a folder",
+        "`root` is missing",
+        "`D` is not a rung",
+        "there is no profile `buidl`",
+        "profile `look` asks for rung B already",
+        "unknown key `clutser`",
+    ]);
+    broken(&env, &shown);
+    let message = env.run(&SHIPPED).reply["message"].clone();
+    let message = message.as_str().expect("a message");
+    assert_eq!(message.matches("error: ").count(), places.len() + 1, "no fault twice: {message}");
+}
+
+#[test]
+fn a_sound_configuration_with_rungs_and_tools_is_in_force_with_its_origins() {
+    let Some(env) = sound_host() else { return };
+    fs::create_dir_all(env.path("home/kit/bin")).expect("folders");
+    let lines = "git_identity = \"A <a@b.invalid>\"\n[[tools]]\nroot = \"~/kit\"\n\
+        bin = \"~/kit/bin\"\nprofiles = [\"build\"]\n\
+        env = { KIT = \"~/kit\", N = \"1\" }\n[rungs]\nbuild = \"C\"\nlook = \"B\"\n";
+    edit(&env, "pinfold.toml", |text| format!("{text}{lines}"));
+    assert_eq!(env.pinfold(&["config", "check"]).status.code(), Some(0));
+    let show = env.pinfold(&["config", "show", "--json"]);
+    let show: serde_json::Value = serde_json::from_slice(&show.stdout).expect("JSON");
+    let path = env.path("config/pinfold.toml").display().to_string();
+    assert_eq!(show["configuration"]["path"], path);
+    assert_eq!(show["configuration"]["from"], "--config");
+    assert_eq!(show["state"]["path"], env.path("state").to_str().expect("UTF-8"));
+    assert_eq!(show["state"]["from"], "PINFOLD_HOME");
+    let value = |key: &str| {
+        let values = show["values"].as_array().expect("values");
+        let found = values.iter().find(|value| value["key"] == key).expect(key);
+        let origin = found["origin"].as_str().expect("an origin").replace(&path, "pinfold.toml");
+        (found["value"].clone(), origin)
+    };
+    let kit = env.path("home/kit").display().to_string();
+    let at = |line: usize| format!("pinfold.toml:{line}:1");
+    assert_eq!(value("schema"), (1.into(), at(1)));
+    assert_eq!(value("git_identity"), ("A <a@b.invalid>".into(), at(4)));
+    assert_eq!(value("tools[0].root"), (serde_json::json!([kit]), at(6)));
+    assert_eq!(value("tools[0].env"), (serde_json::json!({"KIT": kit, "N": "1"}), at(9)));
+    assert_eq!(value("rungs.build"), ("C".into(), at(11)));
+    assert_eq!(value("path").1, env.path("config/catalog.toml").to_str().expect("UTF-8"));
+    // For people the same, a line each.
+    let shown = env.pinfold(&["config", "show"]).stdout;
+    let shown = String::from_utf8(shown).expect("UTF-8");
+    assert!(shown.contains(&format!("\nrungs.build = \"C\"  # {path}:11:1\n")), "{shown}");
+    // Another file can be checked, and one with faults is shown with all of them.
+    fs::write(env.path("other.toml"), "schema = 2\nx = 1\n").expect("a file");
+    let other = env.path("other.toml");
+    let check = env.pinfold(&["config", "check", other.to_str().expect("UTF-8")]);
+    let said = String::from_utf8_lossy(&check.stderr);
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    assert!(said.contains("other.toml:1:10") && said.contains("other.toml:2:1"), "{said}");
+    assert!(said.ends_with("pinfold: 2 faults\n"), "{said}");
+}
+
+#[test]
+fn without_a_configuration_everything_is_compiled_in_or_default() {
+    let Some(env) = Env::new() else { return };
+    if is_root() && Path::new("/etc/pinfold/pinfold.toml").exists() {
+        return skip("this host has a configuration of its own");
+    }
+    let mut show = std::process::Command::new(crate::support::binary("pinfold"));
+    show.args(["config", "show", "--json"]).env_clear().env("HOME", env.path("home"));
+    let show = show.output().expect("pinfold starts");
+    let show: serde_json::Value = serde_json::from_slice(&show.stdout).expect("JSON");
+    assert_eq!(show["configuration"]["exists"], false);
+    let from = if is_root() { "default of root" } else { "HOME" };
+    assert_eq!(
+        (&show["configuration"]["from"], &show["state"]["from"]),
+        (&from.into(), &from.into())
+    );
+    for value in show["values"].as_array().expect("values") {
+        assert!(value["origin"] == "default" || value["origin"] == "compiled in", "{value}");
+    }
+}
+
+#[test]
 fn a_syntax_fault_of_each_file_is_shown_with_its_line_and_a_caret() {
     for file in ["pinfold.toml", "catalog.toml", "profiles/read.toml"] {
         let Some(env) = sound_host() else { return };

@@ -3,6 +3,7 @@
 
 use crate::support::{Answer, Env};
 use pinfold::front::config::Reader;
+use pinfold::plan::toolchains::Homes;
 use pinfold::run::{Request, Stdin, Supervisor};
 use pinfold::supervise::{Sink, Stream};
 use serde_json::Value;
@@ -222,7 +223,7 @@ pub(crate) fn call(env: &Env, argv: Vec<OsString>) -> Value {
             panic!("something ran")
         }
     }
-    let reader = Reader { uid: nix::unistd::geteuid().as_raw(), home: None };
+    let reader = Reader { uid: nix::unistd::geteuid().as_raw(), homes: Homes::default() };
     let rules = reader.load(None).rules;
     let supervisor = Supervisor::start(&env.path("state"), || (rules, Vec::new()));
     let supervisor = supervisor.expect("it starts");

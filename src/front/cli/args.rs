@@ -46,6 +46,23 @@ pub(super) enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Find toolchains, write a configuration, and try three commands
+    ///
+    /// Looks for toolchains of this user (rustup, pyenv, nvm, mise, node) and writes a commented
+    /// pinfold.toml that gives them to the profiles that build: to the file of --config, else to
+    /// the default place. A file that is there already stays as it is; then the lines that it
+    /// lacks are printed. Toolchains that others could change stand in the file as comments with
+    /// the reason. Then init says what this host can enforce, and runs one command that is
+    /// allowed, one that asks a person and one that is refused, in a folder below the system's
+    /// temporary one that it makes and removes. The three are recorded like all others, and init
+    /// prints their records.
+    ///
+    /// Exit code 0 when the allowed command ran; 1 when it did not, or the configuration has
+    /// faults; 125 when the file cannot be written.
+    Init,
+    /// Check and show the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Decide one command, record it, and run it confined
     ///
     /// Output is passed through as it comes, each stream up to the template's cap; what is beyond
@@ -148,6 +165,45 @@ fn session_id(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("1 to 64 letters, digits, `-`, `_` and `.`".to_owned())
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Check the configuration with its catalog and its profiles
+    ///
+    /// Prints every fault of every file with path:line:col, the line and a caret. Exit code 0
+    /// where there is none, 1 where there is one.
+    Check {
+        /// The file to check [default: the configuration that every call reads]
+        file: Option<PathBuf>,
+    },
+    /// Print every value that counts and where it comes from
+    ///
+    /// The origin of a value is `default`, `compiled in`, or the place of its key as
+    /// path:line:col. Also prints the configuration's path, whether it is there, the state
+    /// folder, and what named the two. Exit code 0; 1 where the configuration has faults.
+    Show {
+        /// Print one JSON object with `configuration`, `state` and `values`
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema (draft 2020-12) of a file
+    Schema {
+        /// The file
+        #[arg(value_enum, value_name = "FILE")]
+        of: SchemaOf,
+    },
+}
+
+/// The files that have a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SchemaOf {
+    /// pinfold.toml.
+    Config,
+    /// A catalog.
+    Catalog,
+    /// A profile.
+    Profile,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,8 +2,10 @@
 //! one that writes to the terminal.
 
 mod args;
+mod config;
 mod explain;
 mod help;
+mod init;
 mod log;
 mod names;
 mod output;
@@ -15,7 +17,9 @@ mod trail;
 
 use super::config::{Loaded, Reader};
 use super::reply::FAULT;
+use crate::plan::toolchains::Homes;
 use crate::record::{MESSAGE_CHARS_MAX, fit, is_unsafe_to_show};
+use crate::source::Faults;
 use args::{Command, Low};
 use clap::Parser;
 use std::ffi::OsString;
@@ -39,6 +43,8 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let surroundings = Surroundings::read(low.config.clone());
     match low.command {
+        Command::Init => init::init(&surroundings),
+        Command::Config(command) => config::config(&command, &surroundings),
         Command::Run(args) => run::run(args, &surroundings),
         Command::Profile(command) => profile::profile(&command, &surroundings),
         Command::Trail(command) => trail::trail(&command, &surroundings),
@@ -49,15 +55,19 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// What the command line takes from its surroundings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Surroundings {
     reader: Reader,
     /// The configuration file, where there is one.
     config: Option<PathBuf>,
+    /// What names the configuration file.
+    config_from: &'static str,
     /// Where the default one is or would be; nobody may put one there by a run.
     default_config: Option<PathBuf>,
     /// The state folder; `None` where no variable names a home.
     state: Option<PathBuf>,
+    /// What names the state folder.
+    state_from: &'static str,
 }
 
 impl Surroundings {
@@ -70,9 +80,24 @@ impl Surroundings {
         let below = |variable: &str, default: &str| {
             folder(variable).or_else(|| home.as_ref().map(|home| home.join(default)))
         };
+        let from = |variable: &'static str| match (uid, folder(variable)) {
+            (0, _) => "default of root",
+            (_, Some(_)) => variable,
+            _ => "HOME",
+        };
+        let mise = below("XDG_DATA_HOME", ".local/share").map(|data| data.join("mise"));
+        let homes = Homes {
+            home: home.clone(),
+            cargo: below("CARGO_HOME", ".cargo"),
+            rustup: below("RUSTUP_HOME", ".rustup"),
+            pyenv: below("PYENV_ROOT", ".pyenv"),
+            nvm: below("NVM_DIR", ".nvm"),
+            mise: folder("MISE_DATA_DIR").or(mise),
+        };
         let own = |path: PathBuf| path.join("pinfold");
         let named = value("PINFOLD_HOME").filter(|path| !path.as_os_str().is_empty());
         let named = named.map(|path| std::path::absolute(&path).unwrap_or(path));
+        let state_from = if named.is_some() { "PINFOLD_HOME" } else { from("XDG_STATE_HOME") };
         let state = named.or_else(|| match uid {
             0 => Some(PathBuf::from("/var/lib/pinfold")),
             _ => below("XDG_STATE_HOME", ".local/state").map(own),
@@ -87,9 +112,11 @@ impl Surroundings {
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             Ok(_) => true,
         };
+        let config_from = if config.is_some() { "--config" } else { from("XDG_CONFIG_HOME") };
         let config = config.or_else(|| default.clone().filter(there));
         let config = config.map(|path| std::path::absolute(&path).unwrap_or(path));
-        Self { reader: Reader { uid, home }, config, default_config: default, state }
+        let (reader, default_config) = (Reader { uid, homes }, default);
+        Self { reader, config, config_from, default_config, state, state_from }
     }
 
     fn load(&self) -> Loaded {
@@ -140,6 +167,13 @@ fn shown(line: &str) -> String {
 fn say_fault(text: &str) -> u8 {
     say(text);
     FAULT
+}
+
+/// Says every fault of the operator's files, and how many there are.
+fn say_faults(faults: &Faults) -> u8 {
+    let count = faults.len();
+    say(&format!("{faults}\n{count} {}", if count == 1 { "fault" } else { "faults" }));
+    1
 }
 
 /// Prints an answer on standard output.

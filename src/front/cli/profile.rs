@@ -1,7 +1,7 @@
 //! `pinfold profile list|show|check`.
 
 use super::args::ProfileCommand;
-use super::{Surroundings, print, say, say_fault};
+use super::{Surroundings, print, say_fault, say_faults};
 use crate::profile::{Origin, Profiles};
 use crate::source::Faults;
 
@@ -44,10 +44,6 @@ fn list(profiles: &Profiles) -> String {
 fn check(profiles: Result<Profiles, Faults>) -> u8 {
     match profiles {
         Ok(profiles) => print(&format!("{} profiles are sound", profiles.names().count())),
-        Err(faults) => {
-            let count = faults.len();
-            say(&format!("{faults}\n{count} {}", if count == 1 { "fault" } else { "faults" }));
-            1
-        }
+        Err(faults) => say_faults(&faults),
     }
 }

@@ -12,42 +12,53 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs one command.
 pub(super) fn run(args: RunArgs, surroundings: &Surroundings) -> u8 {
-    let Some(state) = &surroundings.state else {
-        return say_fault("no state folder: set HOME or PINFOLD_HOME. Nothing ran.");
-    };
-    let load = || {
-        let loaded = surroundings.load();
-        (loaded.rules, loaded.places)
-    };
-    let supervisor = match Supervisor::start(state, load) {
+    let supervisor = match supervisor(surroundings) {
         Ok(supervisor) => supervisor,
-        Err(error) => return say_fault(&format!("the supervisor cannot start: {error}")),
-    };
-    #[cfg(feature = "test-layers")]
-    let supervisor = match super::variable("PINFOLD_TEST_WITHOUT") {
-        Some(names) => {
-            let layers = crate::sandbox::Layers::without(&names.to_string_lossy());
-            match supervisor.with_layers(layers) {
-                Ok(supervisor) => supervisor,
-                Err(error) => return say_fault(&format!("no layers to leave out: {error}")),
-            }
-        }
-        None => supervisor,
+        Err(fault) => return say_fault(&fault),
     };
     let json = args.json;
     let request = match request(args) {
         Ok(request) => request,
         Err(error) => return say_fault(&format!("{error}. Nothing ran.")),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let reply = match runtime {
-        Ok(runtime) => runtime.block_on(answer(&supervisor, request, json)),
-        Err(error) => return say_fault(&format!("no runtime: {error}. Nothing ran.")),
-    };
-    match reply {
+    match reply(&supervisor, request, json) {
         Ok(reply) => tell(&reply, json),
-        Err(error) => say_fault(&format!("{error}")),
+        Err(fault) => say_fault(&fault),
     }
+}
+
+/// Starts the supervisor, or says why that cannot be.
+pub(super) fn supervisor(surroundings: &Surroundings) -> Result<Supervisor, String> {
+    let no_state = "no state folder: set HOME or PINFOLD_HOME. Nothing ran.";
+    let state = surroundings.state.as_ref().ok_or(no_state)?;
+    let load = || {
+        let loaded = surroundings.load();
+        (loaded.rules, loaded.places)
+    };
+    let supervisor = Supervisor::start(state, load)
+        .map_err(|error| format!("the supervisor cannot start: {error}"))?;
+    #[cfg(feature = "test-layers")]
+    let supervisor = match super::variable("PINFOLD_TEST_WITHOUT") {
+        Some(names) => {
+            let layers = crate::sandbox::Layers::without(&names.to_string_lossy());
+            supervisor
+                .with_layers(layers)
+                .map_err(|error| format!("no layers to leave out: {error}"))?
+        }
+        None => supervisor,
+    };
+    Ok(supervisor)
+}
+
+/// Has one request answered. A quiet one keeps the output for the reply instead of passing it on.
+pub(super) fn reply(
+    supervisor: &Supervisor,
+    request: Request,
+    quiet: bool,
+) -> Result<Reply, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("no runtime: {error}. Nothing ran."))?;
+    runtime.block_on(answer(supervisor, request, quiet)).map_err(|error| error.to_string())
 }
 
 fn request(args: RunArgs) -> std::io::Result<Request> {
@@ -67,7 +78,7 @@ fn read_stdin() -> std::io::Result<Stdin> {
     Ok(if read as u64 == limit { Stdin::TooLarge } else { Stdin::Bytes(content) })
 }
 
-async fn answer(supervisor: &Supervisor, request: Request, json: bool) -> std::io::Result<Reply> {
+async fn answer(supervisor: &Supervisor, request: Request, quiet: bool) -> std::io::Result<Reply> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -79,7 +90,7 @@ async fn answer(supervisor: &Supervisor, request: Request, json: bool) -> std::i
         };
         kind.as_raw_value()
     };
-    if json {
+    if quiet {
         let reply = supervisor.run(request, &mut Quiet, cancel).await;
         crate::sys::signal::end_by_signal_again()?;
         return Ok(reply);

@@ -109,9 +109,10 @@ impl Builder<'_> {
             }
             wanted.push((path, true, make_rights(write.make), place));
         }
-        for root in toolchains.iter().flat_map(|toolchain| &toolchain.roots) {
+        for toolchain in toolchains {
             let rights = Rights::read().and(Rights::execute());
-            wanted.push((root.clone(), false, rights, "[[tools]]".to_owned()));
+            let seen = |root: &PathBuf| (root.clone(), false, rights, toolchain.place.clone());
+            wanted.extend(toolchain.roots.iter().map(seen));
         }
         for (path, writable, rights, place) in wanted {
             self.host_entry(&path, writable, rights, &place)?;

@@ -28,7 +28,7 @@ fn missing(layer: &'static str, why: impl Into<String>, fix: impl Into<String>) 
 pub(super) fn capabilities() -> Missing {
     missing(
         "capabilities",
-        "root here lacks capabilities that namespaces and another uid need",
+        "root here lacks capabilities that namespaces need",
         "start Pinfold as an ordinary user, or give root CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID, \
          CAP_SETPCAP, CAP_KILL and CAP_DAC_OVERRIDE",
     )
@@ -116,8 +116,8 @@ fn forbidden(why: String) -> Missing {
         return Missing { detail: Some(apparmor_profile()), ..missing("namespaces", why, fix) };
     }
     if crate::sys::seccomp::is_filtered() {
-        let fix = "give the container a seccomp profile that lets clone, clone3, unshare and the \
-                   mount calls make namespaces (Docker: --security-opt seccomp=FILE)";
+        let fix = "give the container a seccomp profile that lets clone, unshare and the mount \
+                   calls make namespaces (Docker: --security-opt seccomp=FILE)";
         return missing("namespaces", why, fix);
     }
     let fix = "allow user namespaces for this user, or start Pinfold as root";
