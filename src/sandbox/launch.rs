@@ -264,12 +264,14 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
         compiled.keep.extend(userns);
         let tell = lines.as_ref().map(|lines| lines.id_write.as_raw_fd());
-        let brokered = lines.and_then(|lines| {
-            compiled.keep.extend([lines.id_read, lines.id_write]);
-            let (own, childs) = lines.mailbox?;
-            compiled.keep.push(childs);
-            Some((own, Broker::new(plan)))
-        });
+        let mut brokered = None;
+        if let Some(Lines { id_read, id_write, mailbox }) = lines {
+            compiled.keep.extend([id_read, id_write]);
+            if let Some((own, childs)) = mailbox {
+                compiled.keep.push(childs);
+                brokered = Some((own, Broker::new(plan, workspace)?));
+            }
+        }
         let Compiled { steps, places, keep } = compiled;
         let steps = Arc::new(steps);
         let program = Program {

@@ -121,7 +121,7 @@ fn g03_a_profile_that_asks_for_more_is_refused_with_the_layer_and_the_fix() {
     {
         assert!(said.contains(part), "{part}: {said}");
     }
-    assert!(said.len() < 500, "{} bytes: {said}", said.len());
+    assert!(said.len() < 400, "{} bytes: {said}", said.len());
     // What a command of another profile asks for is another matter.
     assert_eq!(env.cmd(&["probe", "look", "ids"]).code, 0);
 }

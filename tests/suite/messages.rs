@@ -197,6 +197,14 @@ fn programs_and_profiles(all: &mut Messages) {
     let landlock = libc::SYS_landlock_create_ruleset;
     where_the_kernel_refuses(landlock, None, libc::EOPNOTSUPP, &mut command);
     all.take(&env, "rung", 126, &mut command);
+    let mut command = env.command(&["run", "--", "pwd"]);
+    crate::support::contained::docker(&mut command);
+    all.take(&env, "rung: no namespaces", 126, &mut command);
+    let contained = Env::contained();
+    contained.repository();
+    contained.give_workspace();
+    let mut command = contained.command(&["run", "--", "git", "commit", "-m", "x"]);
+    all.take(&contained, "rung: needs mounts", 126, &mut command);
     let name = "rung: no cgroup";
     if env.cmd(&["pwd"]).reply["rung"] == "A" {
         all.skip(name, "this host can make a cgroup of the run's own");
