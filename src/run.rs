@@ -14,13 +14,13 @@ use crate::catalog::Catalog;
 use crate::plan::host::{Host, Mode};
 use crate::plan::identity::{self, Chosen};
 use crate::plan::workspace::Workspace;
-use crate::plan::{Plan, Settings};
+use crate::plan::{Plan, Settings, limits};
 use crate::profile::Profiles;
 use crate::record::{Approval, Code, Decision, Refusal, Reply, Text};
 use crate::sandbox::{Fault, Gated, Layers, Means, prepare};
 use crate::source::Faults;
 use crate::supervise::{Sink, watch};
-use crate::sys::cgroup::Cgroup;
+use crate::sys::cgroup::{Cgroup, Parents};
 use crate::sys::spawn::Spawner;
 use crate::trail::{Receipt, Trail};
 use circumstances::Decided;
@@ -88,6 +88,7 @@ pub struct Supervisor {
     kept_out: Vec<PathBuf>,
     passwd: String,
     spawner: Spawner,
+    groups: Option<Parents>,
     layers: Layers,
 }
 
@@ -105,6 +106,7 @@ impl Supervisor {
         let spawner = Spawner::start(crate::plan::host::mode()? == Mode::Root, layers.of_thread())?;
         let (rules, places) = load();
         let passwd = std::fs::read_to_string("/etc/passwd")?;
+        let groups = groups();
         // Caches only save work; the trail, which is needed, makes and checks its own folders.
         for folder in [state, &state.join("cache"), &state.join("uids")] {
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -113,7 +115,7 @@ impl Supervisor {
         // After the folders were made: a path that does not exist yet has no real form.
         let state = state.to_owned();
         let kept_out = [state.clone()].iter().chain(&places).map(|path| real(path)).collect();
-        Ok(Self { state, rules, kept_out, passwd, spawner, layers })
+        Ok(Self { state, rules, kept_out, passwd, spawner, groups, layers })
     }
 
     /// Leaves layers out, to show each one alone.
@@ -161,18 +163,13 @@ impl Supervisor {
         let slots = self.state.join("uids");
         let host = Host::probe(&self.spawner, Some(&cache.join("host"))).map_err(host_fault)?;
         host.demand(&decided.profile.name, decided.profile.rung)?;
-        let cgroup = match Cgroup::new() {
-            Ok(cgroup) => Some(cgroup),
-            Err(error) => {
-                tracing::info!(%error, "no cgroup of the run's own");
-                None
-            }
-        };
+        let ceilings = limits::ceilings(decided.profile);
+        let cgroup = self.groups.as_ref().and_then(|groups| groups.make(ceilings));
         let chosen =
             identity::choose(&host, &slots, &self.passwd, workspace, decided.profile, access)?;
         let (settings, identity) = (&decided.rules.settings, chosen.identity);
-        let grouped = cgroup.is_some();
-        let plan = Plan::make(&decided.call, decided.profile, settings, &host, identity, grouped)?;
+        let kept = cgroup.as_ref().map(Cgroup::kept).unwrap_or_default();
+        let plan = Plan::make(&decided.call, decided.profile, settings, &host, identity, kept)?;
         Ok(Planned { plan, host, chosen, cgroup })
     }
 
@@ -254,10 +251,24 @@ async fn pass_gate(
     };
     recorder.started(child.pid(), &plan.layers);
     tracing::info!(pid = child.pid(), call = %recorder.call(), "started");
-    let deadline = Duration::from_millis(plan.timeout_ms);
-    match watch(child, deadline, plan.output_bytes, sink, cancel).await {
+    match watch(child, plan, sink, cancel).await {
         Ok(ended) => Ending::Ran { ended, place },
         Err(error) => Ending::Lost { error, place },
+    }
+}
+
+/// Finds where groups can be made, and removes what dead supervisors left there. Without groups a
+/// run goes on with less, and its record says so.
+fn groups() -> Option<Parents> {
+    match Parents::find() {
+        Ok(groups) => {
+            groups.sweep();
+            Some(groups)
+        }
+        Err(error) => {
+            tracing::info!(%error, "no cgroup of a run's own");
+            None
+        }
     }
 }
 

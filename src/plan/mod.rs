@@ -20,10 +20,12 @@ use crate::catalog::Template;
 use crate::catalog::identity::Program;
 use crate::profile::{Nested, Profile};
 use crate::record::{Access, Code, Digest, ProgramFile, Refusal, Rung, Text};
+use crate::sys::cgroup::Kept;
 use crate::sys::seccomp::{Set, Sockets};
 use filesystem::View;
 use host::{Host, Mode};
 use identity::Identity;
+use limits::Limit;
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -139,8 +141,8 @@ pub struct Plan {
     /// Sockets.
     #[serde(serialize_with = "debug_as_text")]
     pub sockets: Sockets,
-    /// Limits: name, the kernel's number, value.
-    pub limits: Vec<limits::Limit>,
+    /// Every limit that is kept, with its keeper.
+    pub limits: Vec<Limit>,
     /// The deadline, in milliseconds.
     pub timeout_ms: u64,
     /// How much of each output stream is passed on, in bytes.
@@ -164,10 +166,10 @@ impl Plan {
         settings: &Settings,
         host: &Host,
         identity: Identity,
-        own_cgroup: bool,
+        kept: Kept,
     ) -> Result<Self, Refusal> {
         host.demand(&profile.name, profile.rung)?;
-        let rung = if own_cgroup { Rung::A } else { host.rung() };
+        let rung = if kept.kill { Rung::A } else { host.rung() };
         if rung > profile.rung {
             return Err(too_weak(profile, rung));
         }
@@ -179,7 +181,9 @@ impl Plan {
         let view = filesystem::view(call, profile, &toolchains, &mut notes)?;
         let template_ms = call.template.timeout_s.map(|s| u64::from(s) * 1_000);
         let longest = template_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
-        let output_bytes = call.template.output_kib.map(|kib| u64::from(kib) << 10);
+        let timeout_ms = call.timeout_ms.map_or(longest, |asked| asked.min(longest));
+        let output_kib = call.template.output_kib.map(|kib| u64::from(kib) << 10);
+        let output_bytes = output_kib.unwrap_or(OUTPUT_BYTES_DEFAULT);
         let (argv, interpreter) = executed(call);
         Ok(Self {
             argv,
@@ -193,19 +197,24 @@ impl Plan {
             access: call.access,
             profile: profile.name.clone(),
             rung,
-            layers: layers(host, own_cgroup),
+            layers: layers(host, kept),
             identity,
+            limits: limits::limits(profile, kept, &view.scratch, output_bytes, timeout_ms),
             view,
             loopback,
             syscalls: syscalls::sets(profile),
             sockets: syscalls::sockets(profile, loopback),
-            limits: limits::resource_limits(profile),
-            timeout_ms: call.timeout_ms.map_or(longest, |asked| asked.min(longest)),
-            output_bytes: output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT),
+            timeout_ms,
+            output_bytes,
             stdin_sha256: call.stdin_sha256,
             notes,
             digest: OnceLock::new(),
         })
+    }
+
+    /// Returns a limit; where both the group and each process have it, the group's.
+    pub fn limit(&self, name: &str) -> Option<Limit> {
+        self.limits.iter().rev().find(|limit| limit.name == name).copied()
     }
 
     /// Returns the digest of the plan: SHA-256 of its JSON form.
@@ -234,10 +243,11 @@ fn executed(call: &Call<'_>) -> (Vec<Text>, Option<ProgramFile>) {
 }
 
 /// Names the layers of a run on this host.
-fn layers(host: &Host, own_cgroup: bool) -> Vec<String> {
+fn layers(host: &Host, kept: Kept) -> Vec<String> {
     let user = (host.mode == Mode::User).then_some("user");
     let spaces = ["mount", "pid", "ipc", "uts", "cgroup", "net"];
-    let cgroup = own_cgroup.then_some("cgroup-kill");
+    let cgroup = [(kept.kill, "cgroup-kill"), (kept.memory && kept.pids, "cgroup-limits")];
+    let cgroup = cgroup.into_iter().filter_map(|(kept, name)| kept.then_some(name));
     let landlock = format!("landlock:{}", host.landlock);
     let names = user.into_iter().chain(spaces).map(str::to_owned);
     let rest = ["seccomp", "rlimits"].into_iter().chain(cgroup).map(str::to_owned);

@@ -166,6 +166,11 @@ impl Child {
         self.pipes.take()
     }
 
+    /// Returns the group, which tells what the tree used and reached.
+    pub fn cgroup(&self) -> Option<&Cgroup> {
+        self.cgroup.as_ref()
+    }
+
     /// Kills the whole tree.
     pub fn kill(&self) {
         let group = self.cgroup.as_ref().map(Cgroup::kill);
@@ -225,7 +230,7 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         fd::set_nonblocking(&report_read)?;
         let userns = userns.map(fd::high).transpose()?;
         let number = userns.as_ref().map(AsRawFd::as_raw_fd);
-        let mut compiled = compile(plan, workspace, number, &ends, layers)?;
+        let mut compiled = compile(plan, workspace, number, cgroup.as_ref(), &ends, layers)?;
         let Ends { stdin, stdout, stderr, gate: gate_read, status, life, init, .. } = ends;
         compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
         compiled.keep.extend(userns);
@@ -233,7 +238,7 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         let steps = Arc::new(steps);
         let program = Program {
             namespaces: namespace_flags(mode),
-            cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?,
+            cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?.flatten(),
             steps: Arc::clone(&steps),
             report,
             keep,
