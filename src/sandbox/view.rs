@@ -128,7 +128,8 @@ impl<'p> Steps<'p> {
         let covers = [COVER_FILE, COVER_FOLDER];
         for (slot, cover) in COVERS.into_iter().zip(covers) {
             let path = c_string(cover.as_ref());
-            self.push(Step::Clone { dir: Dir::Cwd, path, recursive: false, to: slot });
+            // Each use clones it from here: before Linux 6.15 a clone cannot be cloned again.
+            self.push(Step::OpenBeneath { dir: Dir::Cwd, path, to: slot });
         }
         for path in ["/etc", "/proc", "/dev", "/dev/pts", "/dev/shm", "/tmp"] {
             self.make_folder(path, 0o755);
