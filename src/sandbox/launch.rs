@@ -185,6 +185,11 @@ impl Child {
         self.pipes.take()
     }
 
+    /// Returns the group, which tells what the tree used and reached.
+    pub fn cgroup(&self) -> Option<&Cgroup> {
+        self.own.cgroup.as_ref()
+    }
+
     /// Kills the whole tree. A guardian does that when the life pipe ends, and must not be killed
     /// before.
     pub fn kill(&self) {
@@ -258,7 +263,7 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         let number = userns.as_ref().map(AsRawFd::as_raw_fd);
         let mut compiled = match &lines {
             Some(lines) => guardian::compile(plan, workspace, host, &ends, lines, layers)?,
-            None => compile(plan, workspace, number, &ends, layers)?,
+            None => compile(plan, workspace, number, cgroup.as_ref(), &ends, layers)?,
         };
         let Ends { stdin, stdout, stderr, gate: gate_read, status, life, init, .. } = ends;
         compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
@@ -276,7 +281,7 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         let steps = Arc::new(steps);
         let program = Program {
             namespaces: if guarded { 0 } else { namespace_flags(host.mode) },
-            cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?,
+            cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?.flatten(),
             steps: Arc::clone(&steps),
             report,
             tell,

@@ -397,6 +397,24 @@ pub fn processes_with(text: &str) -> Vec<i32> {
         .collect()
 }
 
+/// Returns the folders of the groups that a supervisor made, in every hierarchy.
+pub fn cgroups_of(supervisor: u32) -> Vec<PathBuf> {
+    fn below(folder: &Path, part: &str, found: &mut Vec<PathBuf>) {
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        for path in paths.filter(|path| path.is_dir() && !path.is_symlink()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("pinfold-") && name.contains(part) {
+                found.push(path.clone());
+            }
+            below(&path, part, found);
+        }
+    }
+    let mut found = Vec::new();
+    below(Path::new("/sys/fs/cgroup"), &format!("-{supervisor}-"), &mut found);
+    found
+}
+
 /// Returns whether a path has a set-user-id or set-group-id bit.
 pub fn has_set_id(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.permissions().mode() & 0o6000 != 0)
