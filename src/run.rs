@@ -233,6 +233,11 @@ impl Supervisor {
             Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
         };
         let ending = pass_gate(gated, &receipt, &plan, &recorder, sink, cancel).await;
+        if matches!(ending, Ending::NeverRan { .. }) {
+            // What this host was found to give may be true no more.
+            let forgotten = std::fs::remove_file(self.state.join("cache/host"));
+            tracing::debug!(?forgotten, "asks the host again next time");
+        }
         // The id and the scratch folder are free again only when the tree is gone.
         drop((chosen, scratch));
         recorder.end(&plan, Decision::allowed(&template), approval, ending)

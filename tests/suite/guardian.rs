@@ -117,7 +117,7 @@ fn g03_a_profile_that_asks_for_more_is_refused_with_the_layer_and_the_fix() {
     assert_eq!((answer.code, answer.refusal()), (126, "rung"), "{answer:?}");
     let said = answer.reply["message"].as_str().expect("a message");
     for part in
-        ["rung C", "rung B", "namespaces", "seccomp profile", "[rungs] build", "Nothing ran"]
+        ["gives C", "rung B", "namespaces", "seccomp profile", "[rungs] build", "Nothing ran"]
     {
         assert!(said.contains(part), "{part}: {said}");
     }

@@ -116,8 +116,8 @@ fn forbidden(why: String) -> Missing {
         return Missing { detail: Some(apparmor_profile()), ..missing("namespaces", why, fix) };
     }
     if crate::sys::seccomp::is_filtered() {
-        let fix = "give the container a seccomp profile that lets clone, unshare and the mount \
-                   calls make namespaces (Docker: --security-opt seccomp=FILE)";
+        let fix = "give the container a seccomp profile with clone, unshare and the mount calls \
+                   (Docker: --security-opt seccomp=FILE)";
         return missing("namespaces", why, fix);
     }
     let fix = "allow user namespaces for this user, or start Pinfold as root";
