@@ -233,7 +233,7 @@ impl Supervisor {
             Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
         };
         let ending = pass_gate(gated, &receipt, &plan, &recorder, sink, cancel).await;
-        if matches!(ending, Ending::NeverRan { .. }) {
+        if matches!(&ending, Ending::NeverRan { fault, .. } if fault.is_of_the_host()) {
             // What this host was found to give may be true no more.
             let forgotten = std::fs::remove_file(self.state.join("cache/host"));
             tracing::debug!(?forgotten, "asks the host again next time");

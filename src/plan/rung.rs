@@ -93,8 +93,11 @@ pub fn lacks(host: &Host, rung: Rung, kept: Kept) -> Vec<&'static str> {
 fn too_weak(profile: &Profile, rung: Rung) -> Refusal {
     Refusal::new(
         Code::Rung,
-        format!("profile `{}`, which asks for rung {}", profile.name, profile.rung),
-        format!("this host gives rung {rung}: a cgroup of the run's own cannot be made"),
+        format!("profile `{}`", profile.name),
+        format!(
+            "it asks for rung {}, this host gives {rung}: no cgroup of the run's own can be made",
+            profile.rung
+        ),
         "run Pinfold as root, or delegate a version 2 cgroup to it; see `pinfold doctor`",
     )
 }

@@ -47,6 +47,14 @@ pub enum Fault {
     Receipt,
 }
 
+impl Fault {
+    /// Returns whether the kernel refused to make the child at all, so that this host may give
+    /// less than was thought.
+    pub fn is_of_the_host(&self) -> bool {
+        matches!(self, Self::Clone(error) if error.raw_os_error().is_some())
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

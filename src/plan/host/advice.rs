@@ -89,6 +89,11 @@ pub(super) fn namespaces(failed: &Failed) -> Missing {
         );
     }
     let why = failed.to_string();
+    if failed.error.raw_os_error().is_none() {
+        // It is not the kernel's answer to the clone, but what the thread could not do before.
+        let why = format!("what every child inherits cannot be prepared: {}", failed.error);
+        return missing("seccomp", why, "let the container's filter pass seccomp and prctl");
+    }
     match failed.error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOSPC) => missing(
             "namespaces",
