@@ -1,20 +1,10 @@
 //! What makes people switch a sandbox off: ordinary things that stop working in one. They work here
 //! as outside, or say at once why not.
 
-use crate::support::{Answer, Env, skip};
+use crate::programs::host;
+use crate::support::{Answer, Env};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// Makes a host, if it has these programs. Where `PINFOLD_REQUIRE_PROGRAMS` is set it must.
-fn host(programs: &[&str]) -> Option<Env> {
-    let has =
-        |name: &&&str| ["/usr/bin", "/bin"].iter().any(|at| Path::new(at).join(name).exists());
-    let Some(name) = programs.iter().find(|name| !has(name)) else { return Env::new() };
-    let why = format!("{name} is not installed");
-    assert!(std::env::var_os("PINFOLD_REQUIRE_PROGRAMS").is_none(), "required: {why}");
-    skip(&why);
-    None
-}
 
 /// Has make run these lines of shell; they must succeed.
 fn shell(env: &Env, lines: &str) -> Answer {

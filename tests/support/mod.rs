@@ -111,6 +111,24 @@ pub fn skip(why: &str) {
     writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
 }
 
+/// Returns whether these programs are where the shipped catalog looks them up. Where
+/// `PINFOLD_REQUIRE_PROGRAMS` is set they must be.
+pub fn has_programs(programs: &[&str]) -> bool {
+    let folders = ["/usr/local/bin", "/usr/bin", "/bin"];
+    let has = |name: &&&str| folders.iter().any(|folder| Path::new(folder).join(name).exists());
+    match programs.iter().find(|name| !has(name)) {
+        Some(name) => lacking(&format!("{name} is not installed")),
+        None => true,
+    }
+}
+
+/// Says that a program is missing; always false.
+pub fn lacking(why: &str) -> bool {
+    assert!(std::env::var_os("PINFOLD_REQUIRE_PROGRAMS").is_none(), "required: {why}");
+    skip(why);
+    false
+}
+
 /// Finds the rung of this host once, by a run, and fails where `PINFOLD_REQUIRE` asked for more.
 fn rung() -> &'static str {
     static RUNG: OnceLock<String> = OnceLock::new();
