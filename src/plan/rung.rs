@@ -7,16 +7,17 @@ use crate::record::{Code, Refusal, Rung};
 use crate::sys::cgroup::Kept;
 
 /// What a tree without namespaces is not kept from, or not given.
-const LACKS_WITHOUT_NAMESPACES: [&str; 9] = [
-    "names and metadata of files outside can be seen",
+const LACKS_WITHOUT_NAMESPACES: [&str; 10] = [
+    "names and metadata outside, and in masked folders, can be seen, and changes of names watched",
+    "the host's tables of sockets and connections can be read",
     "the scratch folder is one of the host's, without a size of its own",
-    "memory and processor time are limited for each process, not for the tree as a whole",
-    "processes are counted together with all others of the same user",
+    "memory and processor time are limited for each process (private memory only)",
+    "processes are counted with all others of the same user, and it is not told if they run out",
     "what can be read can be executed through the loader",
     "there is no socket but a pair, and no loopback interface",
     "there is no shared memory of the System V kind, and no /dev/shm",
     "nothing new can be made in a folder that directly holds a protected or masked place",
-    "the tree outlives the supervisor if its guardian is killed with it",
+    "the tree is not ended if its guardian is killed from outside",
 ];
 
 /// Returns the weakest rung that the profile accepts, or the operator for it.
@@ -71,7 +72,10 @@ pub fn lacks(host: &Host, rung: Rung, kept: Kept) -> Vec<&'static str> {
     match rung {
         Rung::A | Rung::B => {
             let lacks = [
-                (!kept.memory, "memory is limited for each process, not for the tree as a whole"),
+                (
+                    !kept.memory,
+                    "private memory is limited for each process, not memory of the whole tree",
+                ),
                 (!kept.pids, "processes are counted for the user, not for the tree"),
                 (!kept.cpu, "processor time is limited for each process, not for the tree"),
             ];

@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::plan::limits::Keeper;
 use crate::profile::size_text;
 use crate::record::{
-    Approval, Body, Code, Decision, Digest, Intent, LimitHit, Outcome, Refusal, Reply, Text,
+    Approval, Body, Code, Decision, Digest, Intent, LimitHit, Outcome, Refusal, Reply, Rung, Text,
     TrailPlace, Truncated, Word, argv_digest, fit,
 };
 use crate::sandbox::Fault;
@@ -154,7 +154,12 @@ impl Recorder {
             max_rss_kib: usage.max_rss_kib,
         });
         let written = self.trail.append_durable(&self.session, &self.call, bodies);
-        let nothing_ran = ended.is_none() && !lost;
+        let became = match (&ended, plan.rung) {
+            (None, _) if !lost => "Nothing ran.",
+            // Only somebody outside can end a guardian, and then nobody ends its tree.
+            (Some(_), Rung::C) => "Its guardian was ended from outside: processes may be left.",
+            _ => "The command was killed.",
+        };
         let (stdout, stderr) = ended.map_or_else(Default::default, |e| (e.stdout, e.stderr));
         let truncated = Truncated { stdout: stdout.truncated(), stderr: stderr.truncated() };
         let mut reply = Reply {
@@ -175,7 +180,7 @@ impl Recorder {
             guard: None,
             trail: TrailPlace { intent: Some(place.seqs.start), ..after(&place) },
             message: match error {
-                Some(error) => Some(failed(&error, nothing_ran)),
+                Some(error) => Some(failed(&error, became)),
                 None => limit.map(|limit| reached(limit, plan, truncated)),
             },
         };
@@ -199,11 +204,10 @@ fn end_unrecorded(error: &trail::Error) -> String {
     format!("the command ended, and its end cannot be recorded: {reason}. Next: {next}.")
 }
 
-fn failed(error: &str, nothing_ran: bool) -> String {
+fn failed(error: &str, became: &str) -> String {
     let [error] = fit([error.to_owned()], FAULT_CHARS_MAX);
-    let ran = if nothing_ran { "Nothing ran." } else { "The command was killed." };
     format!(
-        "failed [{}] {error}. {ran} Next: see `pinfold trail show` and the host's log.",
+        "failed [{}] {error}. {became} Next: see `pinfold trail show` and the host's log.",
         Code::Host
     )
 }
@@ -413,10 +417,12 @@ mod tests {
             next: "n".repeat(900),
         };
         let long = "é".repeat(5_000);
-        for message in [failed(&long, true), failed(&long, false), end_unrecorded(&error)] {
+        for message in [failed(&long, "Nothing ran."), end_unrecorded(&error)] {
             let length = format!("pinfold: {message}").chars().count();
             assert!(length <= MESSAGE_CHARS_MAX && message.contains('…'), "{length}: {message}");
         }
-        assert!(failed("short", true).starts_with("failed [host] short. Nothing ran. Next: "));
+        assert!(
+            failed("short", "Nothing ran.").starts_with("failed [host] short. Nothing ran. Next: ")
+        );
     }
 }

@@ -3,8 +3,8 @@
 //! Landlock does not hold these calls, so a filter hands them to this thread. It looks the named
 //! file up itself, from the folder that may be written and without leaving it, and changes what it
 //! has opened: what the caller's memory says afterwards, or what a name leads to by then, changes
-//! nothing. It acts with the command's own ids, so it can do nothing that the command could not do
-//! to a file of the workspace. Everything else gets `EPERM`.
+//! nothing. It acts with the command's own rights on files, so it can do nothing that the command
+//! could not do to a file of the workspace. Everything else gets `EPERM`.
 
 use crate::plan::Plan;
 use crate::plan::workspace::Workspace;
@@ -84,7 +84,7 @@ impl Broker {
         thread.spawn(move || {
             // Without the command's ids it would do what the command must not; then every call
             // fails, as those of a tree whose listener is gone do.
-            let taken = self.ids.map_or(Ok(()), |(uid, gid)| notify::take_ids(uid, gid));
+            let taken = self.ids.map_or(Ok(()), |(uid, gid)| notify::act_as(uid, gid));
             if let Err(error) = taken {
                 tracing::warn!(%error, "no broker: modes and times cannot be changed");
                 return;
@@ -299,7 +299,7 @@ fn read_times(call: &Waiting, argument: usize, unit: Unit) -> Done<Change> {
 fn memory(call: &Waiting, address: u64, into: &mut [u8]) -> Done<usize> {
     notify::read_memory(call.thread, address, into).map_err(|error| {
         match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EFAULT) => Errno::EFAULT,
+            Some(Errno::EIO) => Errno::EFAULT,
             // A caller that cannot be looked into is not helped.
             _ => Errno::EPERM,
         }

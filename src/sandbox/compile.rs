@@ -210,20 +210,16 @@ fn last(plan: &Plan, ends: &Ends) -> Vec<Step> {
 /// Builds the Landlock ruleset of everything that exists before the view is made.
 pub(super) fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
     let mut rules = Rules::new(plan.loopback)?;
-    let slash = std::fs::File::open("/")?;
     for Rule { at, rights } in &plan.view.rules {
         if rights.is_none() {
             continue;
         }
         match at {
-            RuleAt::Host(path) => {
-                let below = path.strip_prefix("/").unwrap_or(path);
-                match sys::mount::open_resolved(&slash, &c_path(below)) {
-                    Ok(file) => rules.allow(&file, *rights)?,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
-                }
-            }
+            RuleAt::Host(path) => match sys::mount::open_host(&c_path(path)) {
+                Ok(file) => rules.allow(&file, *rights)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            },
             RuleAt::Inside(path, inode) => {
                 // The very file that the rule is about is compared, not its name once more.
                 let file = sys::mount::open_exact(workspace, &c_path(path))?;
@@ -235,7 +231,7 @@ pub(super) fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd>
             }
             RuleAt::Device(path, rdev) => {
                 // A name under /dev can be anything, so it is the number that counts.
-                let file = sys::mount::open_resolved(&slash, &staged(path))?;
+                let file = sys::mount::open_host(&c_path(path))?;
                 let found = nix::sys::stat::fstat(&file)?;
                 let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
                 if kind == SFlag::S_IFCHR && found.st_rdev == *rdev {

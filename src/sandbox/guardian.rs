@@ -1,13 +1,15 @@
 //! Plan to steps where there are no namespaces: a guardian, and the program in a domain below it.
 //!
-//! The outer child gives up its rights, enforces a Landlock layer that holds signals and nothing
-//! else, clones the program, and becomes the tree's guardian (`sys/init/main.rs`). The program's
+//! The outer child enforces a Landlock layer that holds signals and nothing else, clones the
+//! program, which gives up every right, gives up its own, and becomes the tree's guardian
+//! (`sys/init/main.rs`). The program's
 //! own Landlock layer stands below that one, so the guardian can signal it and it cannot signal
 //! the guardian.
 
 use super::compile::{Compiled, Ends, Inner, Layers, PROGRAM, c_string, inner, ruleset, set_limit};
 use crate::plan::Plan;
 use crate::plan::host::Host;
+use crate::plan::identity::Identity;
 use crate::plan::limits::Limit;
 use crate::plan::workspace::{Workspace, c_path};
 use crate::sys;
@@ -61,7 +63,10 @@ pub(super) fn compile(
     let mut outer: Vec<Step> = ends.supervisors.iter().map(|fd| Step::Close { fd: *fd }).collect();
     // A signal to the supervisor's group must not reach the guardian too.
     outer.push(Step::NewSession);
-    drop_rights(plan, host, &mut outer);
+    if host.empties_bounds {
+        outer.extend([Step::DropBounding, Step::Securebits]);
+    }
+    outer.push(Step::NoNewPrivileges);
     outer.push(Step::Restrict { ruleset: scope.as_raw_fd(), flags: 0 });
     outer.push(Step::Subreaper);
     keep.push(scope);
@@ -69,28 +74,27 @@ pub(super) fn compile(
     let number = ruleset.as_ref().map(AsRawFd::as_raw_fd);
     keep.extend(ruleset);
     let before = Inner {
-        first: vec![Step::DeathSignal],
+        first: drop_rights(plan),
         enter: enter(plan, number),
         limits: plan.limits.iter().filter_map(|limit| set_shared_limit(plan, limit)).collect(),
         filters: if layers.seccomp { filters(plan, lines)? } else { Vec::new() },
     };
     let inner = inner(plan, ends, number, layers, before)?;
-    let last = last(ends, lines);
+    let last = last(plan, ends, lines);
     let places = Vec::new();
     Ok(Compiled { steps: Lists { outer, inner, last }, places, keep })
 }
 
-/// Gives up every right that there is without a user namespace.
-fn drop_rights(plan: &Plan, host: &Host, steps: &mut Vec<Step>) {
-    let identity = plan.identity;
-    if host.empties_bounds {
-        steps.extend([Step::DropBounding, Step::Securebits]);
+/// The program's rights: the command's ids and no capability. The signal that ends it with its
+/// guardian comes after the last change of ids, which would clear it.
+fn drop_rights(plan: &Plan) -> Vec<Step> {
+    let Identity { uid, gid, same_user, .. } = plan.identity;
+    let mut steps = Vec::new();
+    if !same_user {
+        steps.extend([Step::NoGroups, Step::Ids { uid, gid }]);
     }
-    if !identity.same_user {
-        steps.push(Step::NoGroups);
-        steps.push(Step::Ids { uid: identity.uid, gid: identity.gid });
-    }
-    steps.extend([Step::NoCapabilities, Step::NoNewPrivileges]);
+    steps.extend([Step::NoCapabilities, Step::DeathSignal]);
+    steps
 }
 
 /// Enters the working folder and opens the program, each compared with what was planned; and
@@ -155,13 +159,22 @@ fn filters(plan: &Plan, lines: &Lines) -> io::Result<Vec<Step>> {
     Ok(vec![held, Step::Filter { program: sys::seccomp::neighbours_filter()?.into() }])
 }
 
-/// The outer child becomes the tree's guardian.
-fn last(ends: &Ends, lines: &Lines) -> Vec<Step> {
+/// The outer child becomes the tree's guardian. Root's takes the command's id as its effective one
+/// only, which is enough to signal the tree; the real one stays, so that others of that id can
+/// neither end nor stop the guardian (`sys/init/main.rs` takes the saved one back).
+fn last(plan: &Plan, ends: &Ends, lines: &Lines) -> Vec<Step> {
     let image = Image::new(vec![c_string("pinfold-guardian".as_ref())], Vec::new());
-    vec![
+    let Identity { uid, gid, same_user, .. } = plan.identity;
+    let mut steps = Vec::new();
+    if !same_user {
+        steps.extend([Step::NoGroups, Step::EffectiveIds { uid, gid }]);
+    }
+    steps.extend([
+        Step::NoCapabilities,
         Step::Place { from: ends.status.as_raw_fd(), at: 3 },
         Step::Place { from: ends.life.as_raw_fd(), at: 4 },
         Step::Place { from: lines.id_read.as_raw_fd(), at: 5 },
         Step::Exec { fd: ExecFd::Parent(ends.init.as_raw_fd()), image },
-    ]
+    ]);
+    steps
 }

@@ -18,7 +18,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::unix::AsyncFd;
+
+/// How long a guardian may take to end its tree before more is done.
+const GUARDIAN_WAIT: Duration = Duration::from_secs(2);
 
 /// The tree's init, built by `build.rs`.
 const INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/init"));
@@ -159,10 +163,16 @@ impl Drop for Gated {
 }
 
 /// Kills and reaps a tree's init, and the kernel with it the whole tree. A guardian kills the tree
-/// itself when its life pipe has ended, and is only waited for.
+/// itself when its life pipe has ended, and is waited for; if somebody has stopped it, it is woken,
+/// and killed only when that does not help.
 fn end(pidfd: &OwnedFd, guarded: bool) {
+    let ended = || sys::wait::is_gone_within(pidfd, GUARDIAN_WAIT);
+    if guarded && !ended() {
+        let woken = sys::signal::send(pidfd, nix::sys::signal::Signal::SIGCONT as i32);
+        tracing::warn!(?woken, "the guardian did not end its tree in time");
+    }
     // Both fail only where the process is gone already, which is what is wanted.
-    let killed = (!guarded).then(|| sys::signal::kill(pidfd));
+    let killed = (!guarded || !ended()).then(|| sys::signal::kill(pidfd));
     let reaped = sys::wait::reap(pidfd);
     tracing::trace!(?killed, ?reaped, "ended a tree");
 }

@@ -4,11 +4,12 @@ use crate::plan::filesystem::Scratch;
 use crate::plan::identity::Identity;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
-use nix::sys::stat::Mode;
-use nix::unistd::{Gid, Uid};
+use nix::sys::stat::{FchmodatFlags, Mode};
+use nix::unistd::{Gid, Uid, UnlinkatFlags};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// A folder of the host, removed with all that is in it when dropped.
@@ -45,40 +46,62 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder with all that is in it, also what a command has closed to itself.
+/// Removes a folder with all that is in it, also what a command has closed to itself or nested
+/// deeper than there are descriptors: each folder in it gives what it holds to the topmost one and
+/// goes, so two are open at a time. No name is looked up but in an open folder, and no link is
+/// followed.
 fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(folder)?;
-            fs::remove_dir_all(folder)
+    let top = match open_folder(AT_FDCWD, folder) {
+        Err(Errno::ENOENT) => return Ok(()),
+        // Something else has its place; that is not removed by the way.
+        top => top?,
+    };
+    let mut moved = 0_u64;
+    loop {
+        let folders = empty(&top)?;
+        if folders.is_empty() {
+            return fs::remove_dir(folder);
         }
-        result => result,
+        for name in folders {
+            let inner = open_folder(&top, &name)?;
+            for deeper in empty(&inner)? {
+                let fresh = format!("{moved}.moved");
+                moved += 1;
+                nix::fcntl::renameat(&inner, &deeper, &top, fresh.as_str())?;
+            }
+            nix::unistd::unlinkat(&top, &name, UnlinkatFlags::RemoveDir)?;
+        }
     }
 }
 
-/// Gives the owner every right on a folder and those in it, without following links.
-fn open_up(folder: &Path) -> io::Result<()> {
-    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let own = match nix::fcntl::open(folder, flags, Mode::empty()) {
-        Err(Errno::ENOTDIR | Errno::ELOOP) => return Ok(()),
-        own => own?,
-    };
-    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&own));
-    fs::set_permissions(&link, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(&link)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            // Through the open folder: a name above it may be another one by now.
-            open_up(&Path::new(&link).join(entry.file_name()))?;
+/// Opens a folder, having given its owner every right on it.
+fn open_folder(at: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
+    let kind = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let place = nix::fcntl::openat(at, name, kind | OFlag::O_PATH, Mode::empty())?;
+    // The open folder itself, whatever its name leads to by now.
+    let link = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let owners = FchmodatFlags::FollowSymlink;
+    nix::sys::stat::fchmodat(AT_FDCWD, link.as_str(), Mode::S_IRWXU, owners)?;
+    nix::fcntl::openat(&place, ".", kind | OFlag::O_RDONLY, Mode::empty())
+}
+
+/// Removes all from an open folder but the folders in it, and names those.
+fn empty(folder: &OwnedFd) -> io::Result<Vec<PathBuf>> {
+    let mut folders = Vec::new();
+    for name in crate::sys::mount::list_exact(folder, c".")? {
+        match nix::unistd::unlinkat(folder, &name, UnlinkatFlags::NoRemoveDir) {
+            Err(Errno::EISDIR | Errno::EPERM) => folders.push(name),
+            Err(Errno::ENOENT) => {}
+            removed => removed?,
         }
     }
-    Ok(())
+    Ok(folders)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_a_command_closed_to_itself_is_removed_and_nothing_beyond_a_link() {
@@ -95,5 +118,23 @@ mod tests {
         remove(&folder).expect("removed");
         assert!(!folder.exists() && other.join("kept").exists());
         remove(&folder).expect("nothing is there");
+        std::os::unix::fs::symlink(&other, &folder).expect("a link");
+        remove(&folder).expect_err("a link is not what is removed");
+        assert!(other.join("kept").exists());
+    }
+
+    #[test]
+    fn what_is_nested_deeper_than_there_are_descriptors_is_removed() {
+        let base = tempfile::tempdir().expect("a folder");
+        let folder = base.path().join("scratch");
+        fs::create_dir(&folder).expect("a folder");
+        let mut at = nix::fcntl::open(&folder, OFlag::O_DIRECTORY, Mode::empty()).expect("open");
+        for _ in 0..3_000 {
+            nix::sys::stat::mkdirat(&at, "d", Mode::S_IRWXU).expect("a folder");
+            let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+            at = nix::fcntl::openat(&at, "d", flags, Mode::empty()).expect("open");
+        }
+        remove(&folder).expect("removed");
+        assert!(!folder.exists());
     }
 }

@@ -205,6 +205,7 @@ fn act(step: &Step, slots: &mut [RawFd; SLOTS]) -> Outcome {
         | Step::Securebits
         | Step::NoGroups
         | Step::Ids { .. }
+        | Step::EffectiveIds { .. }
         | Step::NoCapabilities
         | Step::NoNewPrivileges
         | Step::DeathSignal
@@ -360,6 +361,11 @@ fn act_on_rights(step: &Step) -> Outcome {
             let (uid, gid) = (*uid as usize, *gid as usize);
             call3(libc::SYS_setresgid, gid, gid, gid)?;
             call3(libc::SYS_setresuid, uid, uid, uid)
+        }
+        Step::EffectiveIds { uid, gid } => {
+            let (uid, gid) = (*uid as usize, *gid as usize);
+            call3(libc::SYS_setresgid, gid, gid, gid)?;
+            call3(libc::SYS_setresuid, usize::MAX, uid, usize::MAX)
         }
         Step::NoCapabilities => {
             // Version 3 of the interface: a header, and two sets of 32 bits for each kind.

@@ -5,6 +5,7 @@ use nix::dir::Dir;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use std::ffi::{CStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
@@ -69,6 +70,7 @@ pub struct OpenHow {
 const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
 const RESOLVE_NO_SYMLINKS: u64 = 0x04;
 const RESOLVE_BENEATH: u64 = 0x08;
+const RESOLVE_IN_ROOT: u64 = 0x10;
 
 /// Opens a name below a folder with `O_PATH`, without following any link.
 pub const fn open_beneath() -> OpenHow {
@@ -96,6 +98,17 @@ pub fn open_resolved(dir: impl AsFd, path: &CStr) -> io::Result<OwnedFd> {
     let flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
     let resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
     open_how(dir, path, &OpenHow { flags, mode: 0, resolve })
+}
+
+/// Opens an absolute path of the host with `O_PATH`, following its links, but none that a process
+/// can point where it likes.
+///
+/// # Errors
+/// As `openat2(2)`.
+pub fn open_host(path: &CStr) -> io::Result<OwnedFd> {
+    let flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
+    let resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    open_how(File::open("/")?, path, &OpenHow { flags, mode: 0, resolve })
 }
 
 /// Opens a name below a folder with `O_PATH`, following links on the way that stay below it, but

@@ -5,9 +5,12 @@
 //! input: whoever decides by it acts on a descriptor of its own. A caller that ended is told apart
 //! by [`Listener::is_waiting`], after everything was read.
 
+use caps::CapSet;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 
 /// `SECCOMP_IOCTL_NOTIF_RECV`, `…_SEND` and `…_ID_VALID`, as `<linux/seccomp.h>` computes them.
 const RECEIVE: u64 = 0xC050_2100;
@@ -143,39 +146,43 @@ impl Listener {
     }
 }
 
-/// Reads memory of a thread; returns how many bytes there were.
+/// Reads memory of a thread; returns how many bytes there were. Asked for by the rights of the
+/// calling thread's file system ids, which are all that [`act_as`] changes.
 ///
 /// # Errors
-/// `EPERM` where the thread cannot be looked into; otherwise as `process_vm_readv(2)`.
+/// `EACCES` where the thread cannot be looked into, `EIO` where there is no memory; otherwise as
+/// `open(2)`.
 pub fn read_memory(thread: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
-    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
-    // SAFETY: `local` describes a live buffer of this process; `remote` is only an address in
-    // another one, which the kernel checks.
-    let read =
-        unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
-    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+    File::open(format!("/proc/{thread}/mem"))?.read_at(into, address)
 }
 
-/// Gives the calling thread, and no other, these ids and no further group or capability.
+/// Gives the calling thread, and no other, the rights on files that these ids have: its file
+/// system ids change, its groups and capabilities go. Its real, effective and saved ids stay, so
+/// that no process of these ids can signal, limit or trace it.
 ///
 /// # Errors
-/// As `setgroups(2)`, `setresgid(2)` and `setresuid(2)`.
-pub fn take_ids(uid: u32, gid: u32) -> io::Result<()> {
+/// As `setgroups(2)` and `capset(2)`; `PermissionDenied` where the ids did not change.
+pub fn act_as(uid: u32, gid: u32) -> io::Result<()> {
     // The raw calls change one thread; those of libc would change them all.
     // SAFETY: no group is named, so the null pointer is not read.
     let groups = unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) };
     if groups != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call takes numbers only.
-    let group = unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) };
-    if group != 0 {
-        return Err(io::Error::last_os_error());
+    for (call, id) in [(libc::SYS_setfsgid, gid), (libc::SYS_setfsuid, uid)] {
+        // The call tells the id before and never an error, so it is asked twice.
+        // SAFETY: the call takes a number only.
+        unsafe { libc::syscall(call, id) };
+        // SAFETY: the call takes a number only.
+        let now = unsafe { libc::syscall(call, id) };
+        if now as u32 != id {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
     }
-    // SAFETY: the call takes numbers only.
-    let user = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
-    if user == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
+        caps::clear(None, set).map_err(io::Error::other)?;
+    }
+    Ok(())
 }
 
 /// Makes the socket pair over which a child hands its listener out: the supervisor's end, and the

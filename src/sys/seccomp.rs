@@ -363,6 +363,9 @@ fn set_id_rules() -> io::Result<Rules> {
     rules.entry(libc::SYS_renameat2).or_default().push(whiteout);
     let not_self = rule(vec![when(0, SeccompCmpOp::Ne, 0)?])?;
     rules.entry(libc::SYS_prlimit64).or_default().push(not_self);
+    // A lease on a file that may only be read makes the host's writers wait.
+    let lease = rule(vec![when(1, SeccompCmpOp::Eq, libc::F_SETLEASE as u64)?])?;
+    rules.entry(libc::SYS_fcntl).or_default().push(lease);
     let other = PERSONALITIES.map(|value| when(0, SeccompCmpOp::Ne, value));
     let other = other.into_iter().collect::<io::Result<Vec<_>>>()?;
     rules.entry(libc::SYS_personality).or_default().push(rule(other)?);

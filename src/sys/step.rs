@@ -206,6 +206,13 @@ pub enum Step {
         /// The group id.
         gid: u32,
     },
+    /// Takes the group id, and the user id as the effective one only.
+    EffectiveIds {
+        /// The user id.
+        uid: u32,
+        /// The group id.
+        gid: u32,
+    },
     /// Empties effective, permitted and inheritable capabilities.
     NoCapabilities,
     /// Makes the gain of privileges by exec impossible.

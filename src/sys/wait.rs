@@ -1,7 +1,9 @@
 //! Waiting for a child by its pidfd, with what it used.
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 /// What a tree used, as far as its init reaped it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +57,14 @@ pub fn told(bytes: [u8; STATUS_BYTES]) -> (Ended, Reached) {
     let has = |flag: u32| flags & flag != 0;
     let reached = Reached { full: has(1), no_inodes: has(2), no_pids: has(4) };
     (Ended::from_status(i32::from_ne_bytes([a, b, c, d])), reached)
+}
+
+/// Waits for the process to end, at most this long; returns whether it has.
+pub fn is_gone_within(pidfd: impl AsFd, time: Duration) -> bool {
+    let mut ended = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+    let most = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
+    // A signal cuts the wait short, which costs whoever waits no more than patience.
+    poll(&mut ended, most).is_ok_and(|count| count > 0)
 }
 
 /// Waits until the process has ended, reaps it and returns what it used. Blocks; call it when

@@ -18,6 +18,22 @@ pub fn act(act: &str, args: &[&str]) -> Option<Act> {
             result(unsafe { libc::kill(parent, number(signal) as i32) }.into())
         }
         ("renice", [pid]) => renice(pid),
+        ("tgkill", [pid, thread, signal]) => {
+            let (pid, thread) = (number(pid) as i32, number(thread) as i32);
+            result(unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, number(signal)) })
+        }
+        ("cap-files", [pid]) => cap_files(pid),
+        ("socketpair-of", [kind]) => {
+            let mut ends = [0; 2];
+            let kind = number(kind) as i32;
+            result(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) }.into())
+        }
+        ("set-flags", [path]) => set_flags(path),
+        ("lease", [path]) => {
+            let file = File::open(path).ok()?;
+            result(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) }.into())
+        }
+        ("deep", [folder, many]) => deep(folder, many),
         ("affinity", [pid]) => affinity(pid),
         ("shmget", []) => shmget(),
         ("breed", [tag, many]) => breed(tag, many),
@@ -117,6 +133,32 @@ fn shmget() -> Act {
         unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
     }
     result(id.into())
+}
+
+/// Limits the size of files of another process to what it may be already.
+fn cap_files(pid: &str) -> Act {
+    let most = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    let none = std::ptr::null_mut();
+    let pid = number(pid) as i32;
+    result(unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, &raw const most, none) }.into())
+}
+
+/// Sets the flag of a file that says not to dump it, through a descriptor that only reads.
+fn set_flags(path: &str) -> Act {
+    const NO_DUMP: libc::c_int = 0x40;
+    let file = File::open(path)?;
+    let flags = NO_DUMP;
+    result(unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, &raw const flags) }.into())
+}
+
+/// Nests folders, each in the one before.
+fn deep(folder: &str, many: &str) -> Act {
+    std::env::set_current_dir(folder)?;
+    for _ in 0..number(many) {
+        fs::create_dir("d")?;
+        std::env::set_current_dir("d")?;
+    }
+    crate::ok()
 }
 
 fn renice(pid: &str) -> Act {

@@ -332,6 +332,111 @@ fn there_is_no_socket_but_a_pair() {
     env.allowed("build", &["socketpair"]);
 }
 
+/// Waits until a run has recorded its start, and returns the process id of its guardian.
+fn guardian_of(env: &Env) -> i32 {
+    let start = Instant::now();
+    loop {
+        if let Some(started) = env.records_of("started").pop() {
+            return started["pid"].as_i64().and_then(|pid| pid.try_into().ok()).expect("a pid");
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "no start is recorded");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn others_of_the_commands_id_can_do_nothing_to_roots_supervisor_and_guardian() {
+    if !is_root() {
+        return skip("an ordinary user's command has the user's own id");
+    }
+    let env = Env::contained();
+    let own = tag();
+    let mut run = start_up(&env, &["--", "probe", "build", "up", &own]);
+    let (pinfold, guardian) = (run.id(), guardian_of(&env));
+    let threads: Vec<String> = fs::read_dir(format!("/proc/{pinfold}/task"))
+        .expect("threads")
+        .map(|thread| thread.expect("a thread").file_name().to_string_lossy().into_owned())
+        .collect();
+    let name = |thread: &String| {
+        let name = fs::read_to_string(format!("/proc/{pinfold}/task/{thread}/comm"));
+        name.expect("a name").trim() == "broker"
+    };
+    assert!(threads.iter().any(name), "there is a broker");
+    for signal in ["0", "19", "9"] {
+        for thread in &threads {
+            let act = ["tgkill", &pinfold.to_string(), thread, signal];
+            assert_eq!(as_owner(&env, &act), "EPERM", "{act:?}");
+        }
+        let act = ["kill", &guardian.to_string(), signal];
+        assert_eq!(as_owner(&env, &act), "EPERM", "{act:?}");
+    }
+    for process in threads.iter().cloned().chain([guardian.to_string()]) {
+        assert_eq!(as_owner(&env, &["cap-files", &process]), "EPERM");
+    }
+    // The command itself is theirs.
+    let program = processes_with(&own).into_iter().find(|pid| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "probe")
+    });
+    let program = program.expect("the program stands").to_string();
+    assert_eq!(as_owner(&env, &["kill", &program, "0"]), "ok", "the control");
+    send(&run, libc::SIGTERM);
+    wait(&mut run, Duration::from_secs(5));
+    assert_gone(&own);
+}
+
+#[test]
+fn a_guardian_that_is_stopped_or_killed_from_outside_keeps_nobody_waiting() {
+    let env = Env::contained();
+    let own = tag();
+    let mut run = start_up(&env, &["--timeout", "3", "--", "probe", "build", "up", &own]);
+    let guardian = guardian_of(&env);
+    assert_eq!(unsafe { libc::kill(guardian, libc::SIGSTOP) }, 0);
+    wait(&mut run, Duration::from_secs(20));
+    assert_gone(&own);
+    let env = Env::contained();
+    let run = env.start(&["--json", "--", "probe", "build", "sleep", "3000"]);
+    let guardian = guardian_of(&env);
+    assert_eq!(unsafe { libc::kill(guardian, libc::SIGKILL) }, 0);
+    let output = run.wait_with_output().expect("it ends");
+    let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a reply");
+    assert_eq!((output.status.code(), &reply["outcome"]), (Some(125), &"error".into()), "{reply}");
+    let said = reply["message"].as_str().expect("a message");
+    assert!(said.contains("guardian was ended from outside"), "{said}");
+}
+
+#[test]
+fn what_no_landlock_right_covers_is_refused_by_seccomp() {
+    let env = Env::contained();
+    env.repository();
+    env.file("sub/a.txt", "a");
+    env.give_workspace();
+    // A datagram socket of a pair can be sent to any path and bound to any name.
+    for kind in ["2", "3"] {
+        assert_eq!(as_owner(&env, &["socketpair-of", kind]), "ok");
+        env.refused("build", &["socketpair-of", kind], &["EPERM"]);
+    }
+    env.allowed("build", &["socketpair-of", "1"]);
+    env.allowed("build", &["socketpair-of", "5"]);
+    // Flags of a file change through a descriptor that only reads.
+    match as_owner(&env, &["set-flags", ".git/config"]).as_str() {
+        "ok" => env.refused("build", &["set-flags", ".git/config"], &["EPERM"]),
+        control => skip(&format!("this file system takes no flags: {control}")),
+    }
+    // A lease makes the host's writers wait.
+    assert_eq!(as_owner(&env, &["lease", ".git/config"]), "ok");
+    env.refused("build", &["lease", ".git/config"], &["EPERM"]);
+}
+
+#[test]
+fn a_scratch_folder_nested_deeper_than_there_are_descriptors_stops_no_later_run() {
+    let env = Env::contained();
+    let told = env.inside("build", &["env"]);
+    let tmp = told.lines().find_map(|line| line.strip_prefix("TMPDIR=")).expect("TMPDIR");
+    env.allowed("build", &["deep", tmp, "3000"]);
+    assert_eq!(scratch_folders(&env), Vec::<String>::new());
+    env.allowed("build", &["exists", tmp]);
+}
+
 #[test]
 fn c11_c13_c17_a_tree_is_gone_at_its_deadline_and_with_its_supervisor() {
     let env = Env::contained();
@@ -370,14 +475,17 @@ fn c11_c13_c17_a_tree_is_gone_at_its_deadline_and_with_its_supervisor() {
 /// Lists the scratch folders that this host's state folder has left.
 fn scratch_folders(env: &Env) -> Vec<String> {
     let own = fs::metadata(env.path("state/scratch")).expect("the folder");
-    let prefix = format!("pinfold-{:x}-{:x}-", own.dev(), own.ino());
+    let prefix = format!("{:x}-{:x}-", own.dev(), own.ino());
     let names = |folder: &Path| -> Vec<String> {
         let entries = fs::read_dir(folder).expect("a folder");
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect()
     };
     let mut left = names(&env.path("state/scratch"));
     left.retain(|name| name.ends_with(".tmp"));
-    left.extend(names(Path::new("/tmp")).into_iter().filter(|name| name.starts_with(&prefix)));
+    if is_root() {
+        let roots = names(Path::new("/run/pinfold"));
+        left.extend(roots.into_iter().filter(|name| name.starts_with(&prefix)));
+    }
     left
 }
 

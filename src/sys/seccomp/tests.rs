@@ -146,6 +146,7 @@ fn reference_arguments() -> Vec<libc::sock_filter> {
     rules.insert(libc::SYS_ioctl, vec![all(&[(1, Ne, push), (1, Ne, linux)])]);
     rules.insert(libc::SYS_renameat2, vec![all(&[(4, MaskedEq(4), 0)])]);
     rules.insert(libc::SYS_prlimit64, vec![all(&[(0, Eq, 0)])]);
+    rules.insert(libc::SYS_fcntl, vec![all(&[(1, Ne, 1024)])]);
     let personas = [0xffff_ffff, 0, 8, 0x20000, 0x20008];
     let personas = personas.map(|persona| all(&[(0, Eq, persona)]));
     rules.insert(libc::SYS_personality, personas.into());
@@ -453,6 +454,7 @@ fn a_tree_without_namespaces_is_refused_owners_attributes_and_shared_objects() {
                 }
                 188..=190 | 197..=199 => guarded::NOT_SUPPORTED,
                 29..=31 | 64..=67 | 220 => NO_SUCH_CALL,
+                42 | 43 | 49 | 50 | 288 => NOT_PERMITTED,
                 _ => ALLOW,
             };
             let told = answer(&filter, &Data::new(number, [0; 6]));
@@ -485,4 +487,29 @@ fn only_its_own_priority_and_processors_are_a_trees_to_change() {
         assert_eq!(answer(&filter, &all_of_the_user), NOT_PERMITTED, "call {call}");
     }
     assert_eq!(answer(&filter, &Data::new(libc::SYS_getpriority, [7; 6])), ALLOW);
+    for (kind, expected) in [
+        (libc::SOCK_STREAM, ALLOW),
+        (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, ALLOW),
+        (libc::SOCK_DGRAM, NOT_PERMITTED),
+        (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, NOT_PERMITTED),
+        (libc::SOCK_RAW, NOT_PERMITTED),
+    ] {
+        let pair = Data::new(libc::SYS_socketpair, [1, kind as u64, 0, 0, 0, 0]);
+        assert_eq!(answer(&filter, &pair), expected, "socketpair {kind}");
+    }
+    for (command, expected) in [
+        (libc::FS_IOC_GETFLAGS, ALLOW),
+        (libc::FS_IOC_SETFLAGS, NOT_PERMITTED),
+        (libc::FS_IOC_GETVERSION, ALLOW),
+        (libc::FS_IOC_SETVERSION, NOT_PERMITTED),
+        (0x401C_5820, NOT_PERMITTED),
+        (0x801C_581F, ALLOW),
+        (libc::FICLONE, ALLOW),
+        (0x5000_940E, NOT_PERMITTED),
+        (libc::TIOCGWINSZ, ALLOW),
+        (libc::FIONREAD, ALLOW),
+    ] {
+        let control = Data::new(libc::SYS_ioctl, [3, command, 0, 0, 0, 0]);
+        assert_eq!(answer(&filter, &control), expected, "ioctl {command:#x}");
+    }
 }
