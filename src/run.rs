@@ -129,14 +129,6 @@ impl Supervisor {
         Ok(Self { layers, spawner, ..self })
     }
 
-    /// Finds out what this host can enforce.
-    ///
-    /// # Errors
-    /// As [`Host::probe`].
-    pub fn host(&self) -> io::Result<Host> {
-        Host::probe(&self.spawner, Some(&self.state.join("cache/host")))
-    }
-
     /// Answers one call.
     pub async fn run(
         &self,

@@ -13,6 +13,12 @@ const NAME_BYTES_MAX: usize = 4096;
 /// Most aliases of nvm that lead to one another.
 const ALIASES_MAX: usize = 5;
 
+/// Stores: manager, store, and the folders that link programs, in a home and of the system.
+const STORES: [(&str, &str, &str, &str); 2] = [
+    ("nix", "nix/store", ".nix-profile/bin", "run/current-system/sw/bin"),
+    ("guix", "gnu/store", ".guix-profile/bin", "run/current-system/profile/bin"),
+];
+
 /// The folders of one user in which toolchains are looked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Homes {
@@ -63,6 +69,25 @@ impl Homes {
         found.extend(self.mise());
         found.extend(self.node());
         found
+    }
+
+    /// Finds the stores outside the system folders, below `top` (`/`): a root to propose for each,
+    /// with the folder that links its programs.
+    pub fn stores(&self, top: &Path) -> Vec<Found> {
+        let store = |(manager, store, own, system): (&'static str, &str, &str, &str)| {
+            let own = self.home.as_ref().map(|home| home.join(own));
+            let bins = own.into_iter().chain([top.join(system)]);
+            let (root, bin) = (top.join(store), bins.into_iter().find(|bin| bin.is_dir())?);
+            root.is_dir().then(|| Found {
+                manager,
+                version: "all of its store".to_owned(),
+                roots: vec![root],
+                bin,
+                profiles: names(LOOKS_AND_BUILDS),
+                env: Vec::new(),
+            })
+        };
+        STORES.into_iter().filter_map(store).collect()
     }
 
     /// Finds a toolchain that has this program.
