@@ -360,6 +360,25 @@ mod tests {
     }
 
     #[test]
+    fn g23_a_store_is_proposed_with_the_folder_that_links_its_programs() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (top, home) = (dir.path(), dir.path().join("home"));
+        let homes = Homes { home: Some(home.clone()), ..Homes::default() };
+        assert_eq!(homes.stores(top), []);
+        put(top, "nix/store/x-hello/bin/hello", "");
+        assert_eq!(homes.stores(top), [], "nothing links its programs");
+        put(top, "run/current-system/sw/bin/hello", "");
+        let bins = || homes.stores(top).into_iter().map(|found| found.bin).collect::<Vec<_>>();
+        assert_eq!(bins(), [top.join("run/current-system/sw/bin")]);
+        put(&home, ".nix-profile/bin/hello", "");
+        assert_eq!(bins(), [home.join(".nix-profile/bin")]);
+        let lines = homes.toml(&homes.stores(top)[0]).expect("UTF-8");
+        let root = top.join("nix/store").display().to_string();
+        let wanted = format!("[[tools]]\nroot = \"{root}\"\nbin = \"~/.nix-profile/bin\"\n");
+        assert!(lines.starts_with(&wanted), "{lines}");
+    }
+
+    #[test]
     fn a_token_for_the_registry_is_not_among_the_roots() {
         let dir = tempfile::tempdir().expect("a folder");
         let home = dir.path();

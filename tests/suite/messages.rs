@@ -4,7 +4,7 @@
 use crate::config::{TOOL, edit};
 use crate::input::call;
 use crate::programs::lacking;
-use crate::support::{Env, copy_program, is_root, skip};
+use crate::support::{Env, contained, copy_program, is_root, skip};
 use crate::syscalls::where_the_kernel_refuses;
 use pinfold::record::Code;
 use std::collections::{BTreeMap, BTreeSet};
@@ -382,6 +382,28 @@ fn usage(all: &mut Messages) {
     }
 }
 
+/// What doctor says is missing, which is the same for root and for an ordinary user.
+fn doctors(all: &mut Messages) {
+    let refused = |command: &mut Command| {
+        where_the_kernel_refuses(libc::SYS_landlock_create_ruleset, None, libc::ENOSYS, command);
+    };
+    let hosts: [(&str, i32, &dyn Fn(&mut Command)); 2] =
+        [("a container's refusals", 1, &contained::docker), ("no Landlock", 2, &refused)];
+    for (name, exit, less) in hosts {
+        let env = Env::new().expect("the host was there before");
+        let mut command = env.command(&["doctor"]);
+        less(&mut command);
+        let output = command.output().expect("it starts");
+        assert_eq!(output.status.code(), Some(exit), "{name}: {output:?}");
+        let said = String::from_utf8(output.stdout).expect("UTF-8");
+        let of_missing = |line: &&str| {
+            ["missing", "         to have it"].iter().any(|head| line.starts_with(head))
+        };
+        let said: Vec<&str> = said.lines().filter(of_missing).collect();
+        all.put(&env, &format!("doctor: {name}"), &said.join("\n"));
+    }
+}
+
 #[test]
 fn every_message_is_short_and_as_it_stands_in_the_snapshot() {
     if Env::new().is_none() {
@@ -396,6 +418,7 @@ fn every_message_is_short_and_as_it_stands_in_the_snapshot() {
     trails(&mut all);
     runs(&mut all);
     usage(&mut all);
+    doctors(&mut all);
     every_code_has_a_situation_or_a_reason(&all);
     let mut known: BTreeMap<String, String> = SNAPSHOT.split("\n## ").skip(1).map(entry).collect();
     if std::env::var_os("PINFOLD_BLESS").is_some() {

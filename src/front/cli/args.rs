@@ -59,6 +59,7 @@ pub(super) enum Command {
     ///
     /// Exit code 0 when the allowed command ran; 1 when it did not, or the configuration has
     /// faults; 125 when the file cannot be written.
+    #[command(verbatim_doc_comment)]
     Init,
     /// Say what this host can enforce, and what would bring the rest
     ///
@@ -188,6 +189,7 @@ pub(super) enum ConfigCommand {
     ///
     /// Prints every fault of every file with path:line:col, the line and a caret. Exit code 0
     /// where there is none, 1 where there is one.
+    #[command(verbatim_doc_comment)]
     Check {
         /// The file to check [default: the configuration that every call reads]
         file: Option<PathBuf>,
@@ -197,6 +199,7 @@ pub(super) enum ConfigCommand {
     /// The origin of a value is `default`, `compiled in`, or the place of its key as
     /// path:line:col. Also prints the configuration's path, whether it is there, the state
     /// folder, and what named the two. Exit code 0; 1 where the configuration has faults.
+    #[command(verbatim_doc_comment)]
     Show {
         /// Print one JSON object with `configuration`, `state` and `values`
         #[arg(long)]
