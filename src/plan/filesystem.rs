@@ -126,10 +126,10 @@ pub struct Scratch {
     /// Where it is: `/tmp` in a view, else a folder of the host.
     #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
-    /// Its size, in bytes.
-    pub size: u64,
-    /// How many files and folders it holds.
-    pub inodes: u64,
+    /// Its size in bytes, where it is a file system of its own.
+    pub size: Option<u64>,
+    /// How many files and folders it holds, likewise.
+    pub inodes: Option<u64>,
     /// Whether what lies in it can be executed.
     pub executable: bool,
 }
@@ -206,8 +206,8 @@ pub fn view(
     let host_folder = scratch;
     let scratch = Scratch {
         path: host_folder.unwrap_or(Path::new(TMP)).to_owned(),
-        size: limits.tmp.unwrap_or(TMP_BYTES),
-        inodes: limits.tmp_inodes.unwrap_or(TMP_INODES),
+        size: host_folder.is_none().then(|| limits.tmp.unwrap_or(TMP_BYTES)),
+        inodes: host_folder.is_none().then(|| limits.tmp_inodes.unwrap_or(TMP_INODES)),
         executable: executes(profile, |root| matches!(root, Root::Tmp | Root::Home)),
     };
     build.scratch_rules(&scratch);

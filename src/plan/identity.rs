@@ -110,11 +110,10 @@ pub fn choose(
         let identity = Identity { uid, gid, swapped_with: None, same_user: true };
         return Ok(Chosen { identity, userns: None, slot: None });
     }
-    let slot = UidSlot::take(slots, passwd).map_err(|error| no_id(&error))?;
-    let ids = (slot.uid, slot.uid);
-    let plain = Identity { uid: ids.0, gid: ids.1, swapped_with: None, same_user: false };
+    let plain = of_its_own(slots, passwd)?;
+    let ids = (plain.identity.uid, plain.identity.gid);
     if access == Access::None || workspace.owner == ids {
-        return Ok(Chosen { identity: plain, userns: None, slot: Some(slot) });
+        return Ok(plain);
     }
     let mapped = sys::idmap::swapping(workspace.owner, ids).and_then(|userns| {
         sys::mount::try_idmap(&c_path(&workspace.path), &userns)?;
@@ -122,13 +121,11 @@ pub fn choose(
     });
     match mapped {
         Ok(userns) => {
-            let identity = Identity { swapped_with: Some(workspace.owner), ..plain };
-            Ok(Chosen { identity, userns: Some(userns), slot: Some(slot) })
+            let identity = Identity { swapped_with: Some(workspace.owner), ..plain.identity };
+            Ok(Chosen { identity, userns: Some(userns), slot: plain.slot })
         }
         // What only reads needs no map: it sees files as they are.
-        Err(_) if access <= Access::ReadOnly => {
-            Ok(Chosen { identity: plain, userns: None, slot: Some(slot) })
-        }
+        Err(_) if access <= Access::ReadOnly => Ok(plain),
         Err(error) => {
             let why = format!("its file system cannot be mounted with swapped owners ({error})");
             as_owner(workspace, profile, &why)
@@ -153,15 +150,18 @@ fn without_namespaces(
     if access >= Access::WorkspaceWrite {
         return as_owner(workspace, profile, "there are no mounts here that could swap owners");
     }
-    let slot = UidSlot::take(slots, passwd).map_err(|error| no_id(&error))?;
+    of_its_own(slots, passwd)
+}
+
+/// An id that no other run has now.
+fn of_its_own(slots: &Path, passwd: &str) -> Result<Chosen, Refusal> {
+    let slot = UidSlot::take(slots, passwd).map_err(|error| {
+        let next = "see that the state folder is writable and user ids from 60000 are mapped here";
+        Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
+    })?;
     let (uid, gid) = (slot.uid, slot.uid);
     let identity = Identity { uid, gid, swapped_with: None, same_user: false };
     Ok(Chosen { identity, userns: None, slot: Some(slot) })
-}
-
-fn no_id(error: &io::Error) -> Refusal {
-    let next = "see that the state folder is writable and user ids from 60000 are mapped here";
-    Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
 }
 
 /// Where the file system cannot be id-mapped, only the owner can write what the owner has.

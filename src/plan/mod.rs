@@ -23,10 +23,12 @@ use crate::catalog::Template;
 use crate::catalog::identity::Program;
 use crate::profile::{Nested, Profile};
 use crate::record::{Access, Code, Digest, ProgramFile, Refusal, Rung, Text};
+use crate::sys::cgroup::Kept;
 use crate::sys::seccomp::{Set, Sockets};
 use filesystem::View;
 use host::Host;
 use identity::Identity;
+use limits::Limit;
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -86,8 +88,8 @@ pub struct Settings {
 pub struct Given<'g> {
     /// Who the command is.
     pub identity: Identity,
-    /// Whether the run has a group of its own.
-    pub own_cgroup: bool,
+    /// What the run's own group keeps.
+    pub kept: Kept,
     /// The host's folder that serves as its scratch folder, where there are no mounts.
     pub scratch: Option<&'g Path>,
 }
@@ -165,8 +167,8 @@ pub struct Plan {
     /// Sockets.
     #[serde(serialize_with = "debug_as_text")]
     pub sockets: Sockets,
-    /// Limits: name, the kernel's number, value.
-    pub limits: Vec<limits::Limit>,
+    /// Every limit that is kept, with its keeper.
+    pub limits: Vec<Limit>,
     /// The deadline, in milliseconds.
     pub timeout_ms: u64,
     /// How much of each output stream is passed on, in bytes.
@@ -192,7 +194,7 @@ impl Plan {
         given: Given<'_>,
     ) -> Result<Self, Refusal> {
         let mut notes = Vec::new();
-        let rung = rung::of_run(profile, settings, host, given.own_cgroup, &mut notes)?;
+        let rung = rung::of_run(profile, settings, host, given.kept, &mut notes)?;
         let bare = rung == Rung::C;
         let loopback = network::loopback(profile)? && !bare;
         nested_is_off(profile)?;
@@ -202,7 +204,9 @@ impl Plan {
         let sockets = if bare { Sockets::None } else { syscalls::sockets(profile, loopback) };
         let template_ms = call.template.timeout_s.map(|s| u64::from(s) * 1_000);
         let longest = template_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
-        let output_bytes = call.template.output_kib.map(|kib| u64::from(kib) << 10);
+        let timeout_ms = call.timeout_ms.map_or(longest, |asked| asked.min(longest));
+        let output_kib = call.template.output_kib.map(|kib| u64::from(kib) << 10);
+        let output_bytes = output_kib.unwrap_or(OUTPUT_BYTES_DEFAULT);
         let (argv, interpreter) = executed(call);
         Ok(Self {
             argv,
@@ -222,21 +226,26 @@ impl Plan {
             access: call.access,
             profile: profile.name.clone(),
             rung,
-            layers: rung::layers(host, rung),
-            lacks: rung::lacks(host, rung),
+            layers: rung::layers(host, rung, given.kept),
+            lacks: rung::lacks(host, rung, given.kept),
             brokered: bare && host.brokers && call.access >= Access::WorkspaceWrite,
             identity: given.identity,
+            limits: limits::limits(profile, given.kept, &view.scratch, output_bytes, timeout_ms),
             view,
             loopback,
             syscalls: syscalls::sets(profile),
             sockets,
-            limits: limits::resource_limits(profile),
-            timeout_ms: call.timeout_ms.map_or(longest, |asked| asked.min(longest)),
-            output_bytes: output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT),
+            timeout_ms,
+            output_bytes,
             stdin_sha256: call.stdin_sha256,
             notes,
             digest: OnceLock::new(),
         })
+    }
+
+    /// Returns a limit; where both the group and each process have it, the group's.
+    pub fn limit(&self, name: &str) -> Option<Limit> {
+        self.limits.iter().rev().find(|limit| limit.name == name).copied()
     }
 
     /// Returns the digest of the plan: SHA-256 of its JSON form.

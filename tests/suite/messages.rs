@@ -3,8 +3,7 @@
 
 use crate::config::{TOOL, edit};
 use crate::input::call;
-use crate::programs::lacking;
-use crate::support::{Env, contained, copy_program, is_root, skip};
+use crate::support::{Env, contained, copy_program, is_root, lacking, skip};
 use crate::syscalls::where_the_kernel_refuses;
 use pinfold::record::Code;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,7 +127,7 @@ fn examples(all: &mut Messages) {
         let Some(line) = line.filter(|line| !line.contains('`')) else { continue };
         let name = code.as_str();
         if line.contains("python3") && !Path::new("/usr/bin/python3").exists() {
-            assert!(lacking("python3 is not installed").is_none());
+            assert!(!lacking("python3 is not installed"));
             all.skip(name, "python3 is not installed");
             continue;
         }
@@ -197,6 +196,14 @@ fn programs_and_profiles(all: &mut Messages) {
     let landlock = libc::SYS_landlock_create_ruleset;
     where_the_kernel_refuses(landlock, None, libc::EOPNOTSUPP, &mut command);
     all.take(&env, "rung", 126, &mut command);
+    let mut command = env.command(&["run", "--", "pwd"]);
+    crate::support::contained::docker(&mut command);
+    all.take(&env, "rung: no namespaces", 126, &mut command);
+    let contained = Env::contained();
+    contained.repository();
+    contained.give_workspace();
+    let mut command = contained.command(&["run", "--", "git", "commit", "-m", "x"]);
+    all.take(&contained, "rung: needs mounts", 126, &mut command);
     let name = "rung: no cgroup";
     if env.cmd(&["pwd"]).reply["rung"] == "A" {
         all.skip(name, "this host can make a cgroup of the run's own");
@@ -387,9 +394,10 @@ fn doctors(all: &mut Messages) {
     let refused = |command: &mut Command| {
         where_the_kernel_refuses(libc::SYS_landlock_create_ruleset, None, libc::ENOSYS, command);
     };
-    let hosts: [(&str, i32, &dyn Fn(&mut Command)); 2] =
-        [("a container's refusals", 1, &contained::docker), ("no Landlock", 2, &refused)];
-    for (name, exit, less) in hosts {
+    let container: fn(&mut Command) = contained::docker;
+    for (name, exit, less) in
+        [("a container's refusals", 1, container), ("no Landlock", 2, refused)]
+    {
         let env = Env::new().expect("the host was there before");
         let mut command = env.command(&["doctor"]);
         less(&mut command);

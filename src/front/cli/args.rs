@@ -82,8 +82,9 @@ pub(super) enum Command {
     /// Decide one command, record it, and run it confined
     ///
     /// Output is passed through as it comes, each stream up to the template's cap; what is beyond
-    /// is counted and dropped, and said at the end. A run is complete when the program has exited
-    /// and its tree is gone, also where a process that it left behind kept a pipe open.
+    /// is counted and dropped, which is the limit `output`. A limit that was reached is said at the
+    /// end in one line. A run is complete when the program has exited and its tree is gone, also
+    /// where a process that it left behind kept a pipe open.
     ///
     /// SIGINT, SIGTERM and SIGHUP cancel. A call that is cancelled before its gate opens ends as
     /// `cancelled`, and nothing runs. At the deadline and when it is cancelled, the tree gets

@@ -95,14 +95,14 @@ impl<'a> Answer<'a> {
     fn layers(&self) -> Vec<String> {
         match self.examination.rung {
             Rung::None => Vec::new(),
-            rung => rung::layers(&self.examination.host, rung),
+            rung => rung::layers(&self.examination.host, rung, self.examination.kept),
         }
     }
 
     fn lacks(&self) -> Vec<&'static str> {
         match self.examination.rung {
             Rung::None => Vec::new(),
-            rung => rung::lacks(&self.examination.host, rung),
+            rung => rung::lacks(&self.examination.host, rung, self.examination.kept),
         }
     }
 
@@ -161,8 +161,8 @@ impl<'a> Answer<'a> {
         lines.push(format!("examined in {} ms", self.duration_ms));
         lines.push(String::new());
         let gives = match examination.rung {
-            Rung::A => "every layer, and a cgroup of the run's own",
-            Rung::B => "every layer but a cgroup of the run's own",
+            Rung::A => "every layer, and a cgroup that places and kills",
+            Rung::B => "every layer but a cgroup that places and kills",
             Rung::C => "Landlock, seccomp, and a guardian that ends the tree",
             Rung::None => "nothing runs",
         };
@@ -199,7 +199,7 @@ fn row(state: &str, layer: &str, what: &str) -> [String; 3] {
 
 /// Three columns; a line without words in the first two stands below the third.
 fn line([state, layer, what]: &[String; 3]) -> String {
-    format!("{state:<8} {layer:<12} {what}")
+    format!("{state:<8} {layer:<13} {what}")
 }
 
 fn rows(finding: &Finding) -> Vec<[String; 3]> {

@@ -3,6 +3,7 @@
 use super::tries::{Failed, MOUNTING_PROC};
 use super::{GUARDIAN_ABI, Missing};
 use crate::record::Text;
+use crate::sys::cgroup::Kept;
 use nix::errno::Errno;
 use std::fs;
 use std::io;
@@ -69,22 +70,18 @@ pub(super) fn unmapped_ids(failed: &Failed, first: u32) -> Missing {
 }
 
 pub(super) fn landlock(signs: &Signs<'_>) -> Missing {
-    let fix = "boot a kernel with CONFIG_SECURITY_LANDLOCK and landlock in lsm=";
-    let filter = match signs.filtered {
-        true => "; in a container, let its seccomp profile pass landlock_*",
-        false => "",
-    };
     let list = signs.text("/sys/kernel/security/lsm");
     let is_off = !list.is_empty() && list.split(',').all(|name| name != "landlock");
-    Missing {
-        detail: is_off.then(|| format!("lsm=landlock,{list}")),
-        ..missing(
-            "landlock",
-            "the kernel has no Landlock, it is not in the boot parameter lsm=, or a container \
-             refuses its calls",
-            format!("{fix}{filter}"),
-        )
-    }
+    let boot = is_off.then(|| format!("the boot parameter: lsm=landlock,{list}"));
+    let pass = "in a container: let its seccomp profile pass landlock_*".to_owned();
+    let detail = boot.or_else(|| signs.filtered.then_some(pass));
+    let missing = missing(
+        "landlock",
+        "the kernel has no Landlock, it is not in the boot parameter lsm=, or a container refuses \
+         its calls",
+        "boot a kernel with CONFIG_SECURITY_LANDLOCK and landlock in lsm=",
+    );
+    Missing { detail, ..missing }
 }
 
 pub(super) fn landlock_refused(failed: &Failed) -> Missing {
@@ -123,6 +120,19 @@ pub(super) fn group(failed: &Failed) -> Missing {
         }
     };
     missing("cgroup-kill", failed.to_string(), fix)
+}
+
+/// Says which limits no group keeps, and who would have to hand on the controllers.
+pub(super) fn limits(kept: Kept) -> Missing {
+    let of = [(kept.memory, "memory"), (kept.pids, "processes"), (kept.cpu, "processor time")];
+    let lost: Vec<&str> = of.iter().filter(|(kept, _)| !kept).map(|(_, name)| *name).collect();
+    missing(
+        "cgroup-limits",
+        format!("no group limits the {} of a tree as a whole", lost.join(", ")),
+        "start Pinfold as root, or in a group below one that it may write and that hands on both \
+         controllers: Delegate=yes in a systemd unit, Pinfold in a group below the unit's, and \
+         `+memory +pids` in the unit's cgroup.subtree_control",
+    )
 }
 
 /// Says what it costs that owners cannot be swapped in the current folder.
@@ -175,6 +185,11 @@ pub(super) fn namespaces(failed: &Failed, signs: &Signs<'_>) -> Missing {
              systempaths=unconfined; Kubernetes: procMount: Unmasked, with hostUsers: false)",
         );
     }
+    if failed.error.raw_os_error().is_none() {
+        // It is not the kernel's answer to the clone, but what the thread could not do before.
+        let why = format!("what every child inherits cannot be prepared: {}", failed.error);
+        return missing("seccomp", why, "let the container's filter pass seccomp and prctl");
+    }
     match failed.error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOSYS) if !signs.filtered => {
             missing("namespaces", failed.to_string(), "boot Linux 5.14 or later")
@@ -207,10 +222,10 @@ fn forbidden(why: String, used_up: bool, signs: &Signs<'_>) -> Missing {
         return Missing { detail: Some(apparmor_profile()), ..missing("namespaces", why, fix) };
     }
     if signs.filtered {
-        let fix = "give the container a seccomp profile that lets clone, unshare and the mount \
-                   calls make namespaces (Docker: --security-opt seccomp=FILE; Kubernetes: \
-                   seccompProfile with type: Localhost)";
-        return missing("namespaces", why, fix);
+        let fix = "give the container a seccomp profile with clone, unshare and the mount calls \
+                   (Docker: --security-opt seccomp=FILE)";
+        let more = "in Kubernetes: seccompProfile with type: Localhost".to_owned();
+        return Missing { detail: Some(more), ..missing("namespaces", why, fix) };
     }
     let label = signs.text("/proc/self/attr/apparmor/current");
     if label.ends_with("(enforce)") {
@@ -271,7 +286,7 @@ mod tests {
         let clone = "/proc/sys/kernel/unprivileged_userns_clone";
         let net = "/proc/sys/user/max_net_namespaces";
         let label = "/proc/self/attr/apparmor/current";
-        let cases: [(Errno, bool, &[(&str, &str)], &str); 9] = [
+        let cases: [(_, _, &[(&str, &str)], _); 9] = [
             (Errno::EPERM, false, &[(clone, "0")], "kernel.unprivileged_userns_clone=1"),
             (Errno::EPERM, true, &[(clone, "0"), (ONE, "1")], "unprivileged_userns_clone=1"),
             (Errno::EPERM, true, &[(clone, "1")], "--security-opt seccomp=FILE"),
@@ -306,11 +321,13 @@ mod tests {
             landlock(&Signs { read: &move |_| list.clone(), filtered })
         };
         let off = with(Some("capability,yama,apparmor\n"), false);
-        assert_eq!(off.detail.as_deref(), Some("lsm=landlock,capability,yama,apparmor"));
-        assert!(off.why.contains("lsm=") && !off.fix.contains("container"), "{off:?}");
+        assert_eq!(
+            off.detail.as_deref(),
+            Some("the boot parameter: lsm=landlock,capability,yama,apparmor")
+        );
+        assert!(off.why.contains("lsm=") && off.fix.contains("lsm="), "{off:?}");
         let refused = with(Some("capability,landlock"), true);
-        assert_eq!(refused.detail, None);
-        assert!(refused.fix.contains("landlock_*"), "{refused:?}");
+        assert!(refused.detail.is_some_and(|detail| detail.contains("landlock_*")));
         assert_eq!(with(None, false).detail, None);
     }
 

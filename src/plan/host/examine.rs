@@ -6,7 +6,7 @@ use crate::plan::identity::FIRST_UID;
 use crate::plan::workspace::c_path;
 use crate::record::Rung;
 use crate::sys;
-use crate::sys::cgroup::Cgroup;
+use crate::sys::cgroup::{Ceilings, Kept, Parents};
 use crate::sys::spawn::{Spawner, ThreadLayers};
 use std::io;
 use std::path::Path;
@@ -38,6 +38,8 @@ pub struct Examination {
     pub host: Host,
     /// The rung of a run.
     pub rung: Rung,
+    /// What the group of a run keeps.
+    pub kept: Kept,
     /// Every mechanism, in the order in which it counts.
     pub findings: Vec<Finding>,
     /// The folder.
@@ -80,8 +82,11 @@ pub fn examine(folder: &Path, cache: Option<&Path>) -> io::Result<Examination> {
         host.missing.extend(refused.map(|failed| advice::unmapped_ids(&failed, FIRST_UID)));
     }
     let folder = Folder::of(folder)?;
-    let group = if host.rung() < Rung::C { Some(own_group(&spawner)) } else { None };
-    let rung = if group == Some(Ok(())) { Rung::A } else { host.rung() };
+    let (kept, group) = match host.rung() {
+        Rung::A | Rung::B => own_group(&spawner),
+        Rung::C | Rung::None => (Kept::default(), Ok(())),
+    };
+    let rung = if kept.kill { Rung::A } else { host.rung() };
     let findings = vec![
         host.finding("landlock", || format!("ABI {}", host.landlock)),
         host.finding("seccomp", || "filters of calls and of their arguments".to_owned()),
@@ -90,10 +95,11 @@ pub fn examine(folder: &Path, cache: Option<&Path>) -> io::Result<Examination> {
         proc(&host),
         ids(&host),
         Finding { layer: "idmap", state: idmap(&host, &folder) },
-        Finding { layer: "cgroup-kill", state: placed_and_killed(group) },
+        Finding { layer: "cgroup-kill", state: placed_and_killed(&host, group) },
+        Finding { layer: "cgroup-limits", state: limited(&host, kept) },
         Finding { layer: "guardian", state: guarded(&host, &spawner) },
     ];
-    Ok(Examination { host, rung, findings, folder })
+    Ok(Examination { host, rung, kept, findings, folder })
 }
 
 impl Host {
@@ -152,20 +158,45 @@ fn idmap(host: &Host, folder: &Folder) -> State {
     }
 }
 
-/// Makes a group as a run does, has a child born in it, and kills it.
-fn own_group(spawner: &Spawner) -> Result<(), Missing> {
-    let made = Cgroup::new().map_err(|error| tries::Failed { doing: "making a group", error });
-    let tried = made.and_then(|group| tries::group(spawner, &group));
-    tried.map_err(|failed| advice::group(&failed))
-}
-
-fn placed_and_killed(group: Option<Result<(), Missing>>) -> State {
-    match group {
-        Some(Ok(())) => State::Works("a group of the run's own, killed as a whole".to_owned()),
-        Some(Err(missing)) => State::Missing(missing),
-        None => State::Unused("without namespaces a run has no group of its own".to_owned()),
+/// Makes a group with every limit, has a child born in it, and kills it. Says what the group keeps,
+/// and why it is not one that can be killed.
+fn own_group(spawner: &Spawner) -> (Kept, Result<(), Missing>) {
+    let most = Ceilings { memory: Some(u64::MAX >> 1), pids: Some(1 << 20), cpu: true };
+    let failed = |error| advice::group(&tries::Failed { doing: "making a group", error });
+    let parents = match Parents::find() {
+        Ok(parents) => parents,
+        Err(error) => return (Kept::default(), Err(failed(error))),
+    };
+    let group = parents.make(most).unwrap_or_default();
+    let kept = group.kept();
+    if !kept.kill {
+        return (kept, Err(failed(parents.refusal())));
+    }
+    match tries::group(spawner, &group) {
+        Ok(()) => (kept, Ok(())),
+        Err(failed) => (Kept { kill: false, ..kept }, Err(advice::group(&failed))),
     }
 }
+
+fn placed_and_killed(host: &Host, group: Result<(), Missing>) -> State {
+    match group {
+        _ if host.rung() > Rung::B => State::Unused(NO_GROUP.to_owned()),
+        Ok(()) => State::Works("a group of the run's own, killed as a whole".to_owned()),
+        Err(missing) => State::Missing(missing),
+    }
+}
+
+fn limited(host: &Host, kept: Kept) -> State {
+    match kept {
+        _ if host.rung() > Rung::B => State::Unused(NO_GROUP.to_owned()),
+        Kept { memory: true, pids: true, cpu: true, .. } => {
+            State::Works("memory, processes and processor time of the tree".to_owned())
+        }
+        _ => State::Missing(advice::limits(kept)),
+    }
+}
+
+const NO_GROUP: &str = "without namespaces a run has no group of its own";
 
 /// Whether rung C could hold a tree. Where a better one does, it may be missing.
 fn guarded(host: &Host, spawner: &Spawner) -> State {

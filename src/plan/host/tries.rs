@@ -6,6 +6,7 @@ use crate::sys::cgroup::Cgroup;
 use crate::sys::seccomp::{Set, Sockets};
 use crate::sys::spawn::Spawner;
 use crate::sys::step::{Failure, Lists, MESSAGE_BYTES, Message, Part, Program, Slot, Step};
+use nix::errno::Errno;
 use nix::sched::CloneFlags;
 use std::fmt;
 use std::fs;
@@ -24,7 +25,10 @@ pub(super) struct Failed {
 
 impl fmt::Display for Failed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} failed: {}", self.doing, self.error)
+        match self.error.raw_os_error().map(Errno::from_raw) {
+            Some(errno) => write!(out, "{} failed: {}", self.doing, errno.desc()),
+            None => write!(out, "{} failed: {}", self.doing, self.error),
+        }
     }
 }
 
@@ -94,14 +98,13 @@ pub(super) fn ids(spawner: &Spawner, id: u32) -> Result<(), Failed> {
 /// Has a child born in a group and killed with it.
 pub(super) fn group(spawner: &Spawner, group: &Cgroup) -> Result<(), Failed> {
     let did = |doing| move |error| Failed { doing, error };
-    let folder = group.open().map_err(did("opening the group"))?;
+    let cgroup = group.open().map_err(did("opening the group"))?;
     let (gate, opener) =
         nix::unistd::pipe().map_err(|error| did("preparing the probe")(error.into()))?;
     // With a copy of the opener the child would hold its own gate open.
     let outer: Named = vec![("closing a pipe", Step::Close { fd: opener.as_raw_fd() })];
     let last = Some(Step::Gate { fd: gate.as_raw_fd() });
-    let (cgroup, keep) = (Some(folder), vec![gate]);
-    let trial = Trial { cgroup, outer, last, keep, ..Trial::default() };
+    let trial = Trial { cgroup, outer, last, keep: vec![gate], ..Trial::default() };
     trial.run_until(spawner, || {
         let killed = group.kill().map_err(did("killing the group"));
         // The child of a group that cannot be killed ends by this.
@@ -187,7 +190,8 @@ impl Trial {
             sys::wait::reap(&pidfd).map_err(|error| fault("reaping the probe", error))?;
         }
         heard.map_err(|error| fault("hearing the probe", error))?;
-        made.map_err(|error| fault("making the child", error))?;
+        let cloning = if namespaces == 0 { "making the child" } else { "making namespaces" };
+        made.map_err(|error| fault(cloning, error))?;
         match message {
             Some(Message::Ready) => done,
             Some(Message::Failed(Failure { part, step, errno })) => {
