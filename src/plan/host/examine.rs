@@ -149,7 +149,7 @@ fn idmap(host: &Host, folder: &Folder) -> State {
         return State::Unused("only commands of root have another owner than their files".into());
     }
     if host.rung() > Rung::B {
-        return State::Unused("without namespaces there are no mounts of a run's own".to_owned());
+        return State::Unused("only rungs A and B have mounts of the run's own".to_owned());
     }
     let swapped = sys::idmap::swapping(folder.owner, (FIRST_UID, FIRST_UID));
     match swapped.and_then(|userns| sys::mount::try_idmap(&c_path(&folder.path), &userns)) {
@@ -196,7 +196,7 @@ fn limited(host: &Host, kept: Kept) -> State {
     }
 }
 
-const NO_GROUP: &str = "without namespaces a run has no group of its own";
+const NO_GROUP: &str = "only rungs A and B have a group of the run's own";
 
 /// Whether rung C could hold a tree. Where a better one does, it may be missing.
 fn guarded(host: &Host, spawner: &Spawner) -> State {
