@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Gives a command less of the host.
@@ -157,15 +157,27 @@ fn own_mounts() -> nix::Result<()> {
     mount(NO_PATH, "/", NO_PATH, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NO_PATH)
 }
 
-/// Makes a command that of a copied program and of an ordinary user, with a file of `/proc` masked.
+/// Makes a command that of a copied program and of an ordinary user, with a file of `/proc` masked,
+/// in the group with this entrance.
 /// The same user needs a user namespace to mask anything, in which root's files are nobody's.
-fn as_ordinary(env: &Env, command: &mut Command, mask: Option<&'static str>) {
+fn as_ordinary(
+    env: &Env,
+    command: &mut Command,
+    mask: Option<&'static str>,
+    entrance: Option<PathBuf>,
+) {
     let mut other = Command::new(env.path("bin/pinfold"));
     other.args(command.get_args()).current_dir(env.workspace());
     other.env_clear();
     other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     other.stdin(std::process::Stdio::null());
     *command = other;
+    if let Some(entrance) = entrance {
+        before(command, move || {
+            let entered = fs::write(&entrance, "0");
+            entered.map_err(|error| nix::Error::from_raw(error.raw_os_error().unwrap_or(0)))
+        });
+    }
     let masked = move || match mask {
         Some(mask) => mount(Some("/dev/null"), mask, NO_PATH, MsFlags::MS_BIND, NO_PATH),
         None => Ok(()),
@@ -325,7 +337,7 @@ fn without_a_cgroup_it_is_rung_b_and_the_fix_says_how_to_delegate_or_mount_one()
 fn as_an_ordinary_user_where_only_a_group_is_missing_delegation_is_the_fix() {
     let Some(env) = Env::new() else { return };
     copy_program(&binary("pinfold"), &env.path("bin/pinfold"));
-    let less: Less<'_> = &|command| as_ordinary(&env, command, None);
+    let less: Less<'_> = &|command| as_ordinary(&env, command, None, None);
     let told = doctor(&env, less);
     if told.rung() == "A" {
         return skip("a group is delegated to this user");
@@ -338,13 +350,59 @@ fn as_an_ordinary_user_where_only_a_group_is_missing_delegation_is_the_fix() {
     }
 }
 
+/// A version 2 group that belongs to the ordinary user; removed when dropped.
+struct Delegated(PathBuf);
+
+impl Delegated {
+    fn make() -> Option<Self> {
+        let tops = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
+        let top = tops.into_iter().find(|top| top.join("cgroup.procs").exists())?;
+        let group = Self(top.join(format!("doctor-{}", std::process::id())));
+        fs::create_dir(&group.0).ok()?;
+        for name in ["", "cgroup.procs"].map(|name| group.0.join(name)) {
+            std::os::unix::fs::chown(name, Some(ORDINARY), Some(ORDINARY)).expect("an owner");
+        }
+        Some(group)
+    }
+}
+
+impl Drop for Delegated {
+    fn drop(&mut self) {
+        fs::remove_dir(&self.0).expect("nobody is left in it");
+    }
+}
+
+#[test]
+fn with_a_delegated_group_an_ordinary_user_has_rung_a() {
+    if !is_root() {
+        return skip("only root can delegate a group");
+    }
+    let Some(env) = Env::new() else { return };
+    let Some(group) = Delegated::make() else {
+        return skip("no version 2 group can be made here");
+    };
+    copy_program(&binary("pinfold"), &env.path("bin/pinfold"));
+    let less: Less<'_> = &|command| {
+        let entrance = group.0.join("cgroup.procs");
+        as_ordinary(&env, command, None, Some(entrance));
+    };
+    let told = doctor(&env, less);
+    assert_eq!((told.exit, told.rung()), (0, "A"), "{}", told.json);
+    assert!(!told.missing().contains(&"cgroup-kill"));
+    // The controllers are another matter.
+    let layers = told.json["layers"].as_array().expect("a list");
+    let limits = layers.contains(&Value::from("cgroup-limits"));
+    assert_eq!(limits, !told.missing().contains(&"cgroup-limits"), "{}", told.json);
+    agrees(&env, &told, less);
+}
+
 #[test]
 fn with_a_masked_proc_it_is_rung_c_and_the_fix_says_how_to_unmask_it() {
     let Some(env) = Env::new() else { return };
     copy_program(&binary("pinfold"), &env.path("bin/pinfold"));
-    let control = doctor(&env, &|command| as_ordinary(&env, command, None));
+    let control = doctor(&env, &|command| as_ordinary(&env, command, None, None));
     assert_eq!(control.rung(), "B", "{}", control.json);
-    let less: Less<'_> = &|command| as_ordinary(&env, command, Some("/proc/keys"));
+    let less: Less<'_> = &|command| as_ordinary(&env, command, Some("/proc/keys"), None);
     let told = doctor(&env, less);
     assert_eq!((told.exit, told.rung(), told.missing()), (1, "C", vec!["proc"]));
     let fix = told.fix("proc");
