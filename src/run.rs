@@ -22,7 +22,7 @@ use crate::record::{Approval, Code, Decision, Refusal, Reply, Rung, Text};
 use crate::sandbox::{Fault, Gated, Layers, Means, prepare};
 use crate::source::Faults;
 use crate::supervise::{Sink, watch};
-use crate::sys::cgroup::{Ceilings, Cgroup, Kept, Parents};
+use crate::sys::cgroup::{Cgroup, Parents};
 use crate::sys::spawn::Spawner;
 use crate::trail::{Receipt, Trail};
 use circumstances::Decided;
@@ -129,21 +129,6 @@ impl Supervisor {
         let root = crate::plan::host::mode()? == Mode::Root;
         let spawner = Spawner::start(root, layers.of_thread())?;
         Ok(Self { layers, spawner, ..self })
-    }
-
-    /// Finds out what this host can enforce.
-    ///
-    /// # Errors
-    /// As [`Host::probe`].
-    pub fn host(&self) -> io::Result<Host> {
-        Host::probe(&self.spawner, Some(&self.state.join("cache/host")))
-    }
-
-    /// Finds out what a group of a run's own would keep, by making one with every limit.
-    pub fn kept(&self) -> Kept {
-        let most = Ceilings { memory: Some(u64::MAX >> 1), pids: Some(1 << 20), cpu: true };
-        let group = self.groups.as_ref().and_then(|groups| groups.make(most));
-        group.as_ref().map(Cgroup::kept).unwrap_or_default()
     }
 
     /// Answers one call.

@@ -5,12 +5,18 @@
 //! run: every layer is put in place or the child ends before the gate.
 
 mod advice;
+mod examine;
+mod folder;
 mod tries;
+
+pub use examine::{Examination, Finding, State, examine};
+pub use folder::Folder;
 
 use crate::record::{Code, Refusal, Rung};
 use crate::sys;
 use crate::sys::spawn::Spawner;
 use crate::sys::step::Step;
+use advice::Signs;
 use caps::{CapSet, Capability};
 use nix::sched::CloneFlags;
 use std::fmt::Write as _;
@@ -52,8 +58,6 @@ pub struct Host {
     pub uid: u32,
     /// The supervisor's group id.
     pub gid: u32,
-    /// Whether a child can be given other ids without a user namespace.
-    pub switches_ids: bool,
     /// Whether the bounding set can be emptied without a user namespace.
     pub empties_bounds: bool,
     /// Landlock's ABI version, 0 where there is none.
@@ -79,8 +83,11 @@ impl Host {
             // In a user namespace of its own the command would still be uid 0 on the host.
             missing.push(advice::capabilities());
         }
+        if uid == 0 && !holds(&[Capability::CAP_SETUID, Capability::CAP_SETGID])? {
+            missing.push(advice::ids());
+        }
         if landlock == 0 {
-            missing.push(advice::landlock());
+            missing.push(advice::landlock(&Signs::of_host()));
         }
         if !sys::seccomp::is_available() {
             missing.push(advice::seccomp());
@@ -90,31 +97,18 @@ impl Host {
             mode,
             uid,
             gid,
-            switches_ids: holds(&[Capability::CAP_SETUID, Capability::CAP_SETGID])?,
             empties_bounds: holds(&[Capability::CAP_SETPCAP])?,
             landlock,
             brokers: false,
             missing,
         };
         if host.rung() == Rung::C {
-            host.look_for_guardian(spawner);
+            match guardian(spawner, host.landlock) {
+                Ok(()) => host.brokers = true,
+                Err(missing) => host.missing.push(missing),
+            }
         }
         Ok(host)
-    }
-
-    /// Finds out whether a tree can be held without namespaces.
-    fn look_for_guardian(&mut self, spawner: &Spawner) {
-        if self.landlock < GUARDIAN_ABI {
-            self.missing.push(advice::guardian_abi(self.landlock));
-            return;
-        }
-        match tries::guardian(spawner, true) {
-            Ok(()) => self.brokers = true,
-            Err(first) => match tries::guardian(spawner, false) {
-                Ok(()) => self.missing.push(advice::listener(&first)),
-                Err(error) => self.missing.push(advice::guardian(&error)),
-            },
-        }
     }
 
     fn lacks(&self, layer: &str) -> bool {
@@ -123,7 +117,7 @@ impl Host {
 
     /// Returns the rung without regard to a cgroup: B, C, or none.
     pub fn rung(&self) -> Rung {
-        if ["landlock", "seccomp", "guardian"].into_iter().any(|layer| self.lacks(layer)) {
+        if ["landlock", "seccomp", "guardian", "ids"].into_iter().any(|layer| self.lacks(layer)) {
             Rung::None
         } else if ["namespaces", "proc", "capabilities"].into_iter().any(|layer| self.lacks(layer))
         {
@@ -159,6 +153,18 @@ impl Host {
             format!("{fix}{more}"),
         ))
     }
+}
+
+/// Finds out whether a tree can be held without namespaces; only the broker for changes of modes
+/// and times is missing where the layer is `metadata`.
+fn guardian(spawner: &Spawner, landlock: u8) -> Result<(), Missing> {
+    if landlock < GUARDIAN_ABI {
+        return Err(advice::guardian_abi(landlock));
+    }
+    tries::guardian(spawner, true).map_err(|first| match tries::guardian(spawner, false) {
+        Ok(()) => advice::listener(&first),
+        Err(error) => advice::guardian(&error),
+    })
 }
 
 /// Finds out what the supervisor is.
@@ -238,7 +244,7 @@ fn namespaces(
             }
             Ok(None)
         }
-        Err(failed) => Ok(Some(advice::namespaces(&failed))),
+        Err(failed) => Ok(Some(advice::namespaces(&failed, &Signs::of_host()))),
     }
 }
 

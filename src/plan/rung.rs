@@ -25,6 +25,16 @@ pub fn wanted(profile: &Profile, settings: &Settings) -> Rung {
     settings.rungs.get(&profile.name).copied().unwrap_or(profile.rung).max(profile.rung)
 }
 
+/// Says why no command of a profile runs where the host gives this rung; `None` where they run.
+pub fn refused(profile: &Profile, settings: &Settings, rung: Rung) -> Option<String> {
+    let wanted = wanted(profile, settings);
+    if rung > wanted {
+        let may = if rung == Rung::C { "; [rungs] can accept rung C" } else { "" };
+        return Some(format!("this host gives rung {rung}{may}"));
+    }
+    super::network::loopback(profile).err().map(|refusal| refusal.reason().to_owned())
+}
+
 /// Finds the rung of a run and notes where the operator accepted less than the profile asks.
 ///
 /// # Errors
@@ -53,7 +63,7 @@ pub(super) fn of_run(
 }
 
 /// Names the layers of a run.
-pub(super) fn layers(host: &Host, rung: Rung, kept: Kept) -> Vec<String> {
+pub fn layers(host: &Host, rung: Rung, kept: Kept) -> Vec<String> {
     let landlock = format!("landlock:{}", host.landlock);
     let mut layers = Vec::new();
     if rung < Rung::C {

@@ -13,6 +13,12 @@ const NAME_BYTES_MAX: usize = 4096;
 /// Most aliases of nvm that lead to one another.
 const ALIASES_MAX: usize = 5;
 
+/// Stores: manager, store, and the folders that link programs, in a home and of the system.
+const STORES: [(&str, &str, &str, &str); 2] = [
+    ("nix", "nix/store", ".nix-profile/bin", "run/current-system/sw/bin"),
+    ("guix", "gnu/store", ".guix-profile/bin", "run/current-system/profile/bin"),
+];
+
 /// The folders of one user in which toolchains are looked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Homes {
@@ -63,6 +69,25 @@ impl Homes {
         found.extend(self.mise());
         found.extend(self.node());
         found
+    }
+
+    /// Finds the stores outside the system folders, below `top` (`/`): a root to propose for each,
+    /// with the folder that links its programs.
+    pub fn stores(&self, top: &Path) -> Vec<Found> {
+        let store = |(manager, store, own, system): (&'static str, &str, &str, &str)| {
+            let own = self.home.as_ref().map(|home| home.join(own));
+            let bins = own.into_iter().chain([top.join(system)]);
+            let (root, bin) = (top.join(store), bins.into_iter().find(|bin| bin.is_dir())?);
+            root.is_dir().then(|| Found {
+                manager,
+                version: "all of its store".to_owned(),
+                roots: vec![root],
+                bin,
+                profiles: names(LOOKS_AND_BUILDS),
+                env: Vec::new(),
+            })
+        };
+        STORES.into_iter().filter_map(store).collect()
     }
 
     /// Finds a toolchain that has this program.
@@ -332,6 +357,25 @@ mod tests {
         assert!(text.starts_with(&lines), "{text}");
         assert_eq!(homes.with_program("node").map(|found| found.manager), Some("nvm"));
         assert_eq!(homes.with_program("cargo"), None);
+    }
+
+    #[test]
+    fn g23_a_store_is_proposed_with_the_folder_that_links_its_programs() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (top, home) = (dir.path(), dir.path().join("home"));
+        let homes = Homes { home: Some(home.clone()), ..Homes::default() };
+        assert_eq!(homes.stores(top), []);
+        put(top, "nix/store/x-hello/bin/hello", "");
+        assert_eq!(homes.stores(top), [], "nothing links its programs");
+        put(top, "run/current-system/sw/bin/hello", "");
+        let bins = || homes.stores(top).into_iter().map(|found| found.bin).collect::<Vec<_>>();
+        assert_eq!(bins(), [top.join("run/current-system/sw/bin")]);
+        put(&home, ".nix-profile/bin/hello", "");
+        assert_eq!(bins(), [home.join(".nix-profile/bin")]);
+        let lines = homes.toml(&homes.stores(top)[0]).expect("UTF-8");
+        let root = top.join("nix/store").display().to_string();
+        let wanted = format!("[[tools]]\nroot = \"{root}\"\nbin = \"~/.nix-profile/bin\"\n");
+        assert!(lines.starts_with(&wanted), "{lines}");
     }
 
     #[test]

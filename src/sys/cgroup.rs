@@ -124,6 +124,17 @@ impl Parents {
     }
 }
 
+impl Parents {
+    /// Says why no version 2 group can be made, where [`Parents::make`] could not make one:
+    /// `NotFound` where there is no such hierarchy, or none that kills.
+    pub fn refusal(&self) -> io::Error {
+        let none = || io::ErrorKind::NotFound.into();
+        let Some((own, _)) = self.unified.last() else { return none() };
+        let writable = nix::unistd::access(own, nix::unistd::AccessFlags::W_OK);
+        writable.err().map_or_else(none, Into::into)
+    }
+}
+
 /// Lists where version 2 groups can be tried, nearest first: ancestors of the own group that hand
 /// on every wanted controller, then the own group, which hands on none because it has processes.
 fn above(top: &Path, own: &Path, wanted: &[&'static str]) -> Vec<(PathBuf, Vec<&'static str>)> {

@@ -10,6 +10,7 @@ mod support;
 
 mod aliases;
 mod config;
+mod doctor;
 mod everyday;
 mod filesystem;
 mod guarded_programs;

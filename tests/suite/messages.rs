@@ -3,8 +3,7 @@
 
 use crate::config::{TOOL, edit};
 use crate::input::call;
-use crate::support::lacking;
-use crate::support::{Env, copy_program, is_root, skip};
+use crate::support::{Env, contained, copy_program, is_root, lacking, skip};
 use crate::syscalls::where_the_kernel_refuses;
 use pinfold::record::Code;
 use std::collections::{BTreeMap, BTreeSet};
@@ -390,6 +389,29 @@ fn usage(all: &mut Messages) {
     }
 }
 
+/// What doctor says is missing, which is the same for root and for an ordinary user.
+fn doctors(all: &mut Messages) {
+    let refused = |command: &mut Command| {
+        where_the_kernel_refuses(libc::SYS_landlock_create_ruleset, None, libc::ENOSYS, command);
+    };
+    let container: fn(&mut Command) = contained::docker;
+    for (name, exit, less) in
+        [("a container's refusals", 1, container), ("no Landlock", 2, refused)]
+    {
+        let env = Env::new().expect("the host was there before");
+        let mut command = env.command(&["doctor"]);
+        less(&mut command);
+        let output = command.output().expect("it starts");
+        assert_eq!(output.status.code(), Some(exit), "{name}: {output:?}");
+        let said = String::from_utf8(output.stdout).expect("UTF-8");
+        let of_missing = |line: &&str| {
+            ["missing", "         to have it"].iter().any(|head| line.starts_with(head))
+        };
+        let said: Vec<&str> = said.lines().filter(of_missing).collect();
+        all.put(&env, &format!("doctor: {name}"), &said.join("\n"));
+    }
+}
+
 #[test]
 fn every_message_is_short_and_as_it_stands_in_the_snapshot() {
     if Env::new().is_none() {
@@ -404,6 +426,7 @@ fn every_message_is_short_and_as_it_stands_in_the_snapshot() {
     trails(&mut all);
     runs(&mut all);
     usage(&mut all);
+    doctors(&mut all);
     every_code_has_a_situation_or_a_reason(&all);
     let mut known: BTreeMap<String, String> = SNAPSHOT.split("\n## ").skip(1).map(entry).collect();
     if std::env::var_os("PINFOLD_BLESS").is_some() {

@@ -50,14 +50,20 @@ const NAMESPACES: [i32; 7] = [
 
 /// Puts Docker's default refusals over a command.
 pub fn docker(command: &mut Command) {
+    refuse(command, &REFUSED, libc::EPERM);
+    without_namespaces(command);
+}
+
+/// Has every call that makes a namespace refused to a command.
+pub fn without_namespaces(command: &mut Command) {
     let flag = |bit: i32| {
         let bit = u64::from(bit.cast_unsigned());
         let condition = SeccompCondition::new(0, Dword, MaskedEq(bit), bit).expect("a condition");
         SeccompRule::new(vec![condition]).expect("a rule")
     };
-    let mut rules: BTreeMap<_, _> = REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
-    rules.insert(libc::SYS_clone, NAMESPACES.map(flag).into());
-    under(command, rules, libc::EPERM);
+    let clone = (libc::SYS_clone, NAMESPACES.map(flag).into());
+    under(command, [clone, (libc::SYS_unshare, Vec::new())].into(), libc::EPERM);
+    // A filter cannot see the flags of the newer call.
     refuse(command, &[libc::SYS_clone3], libc::ENOSYS);
 }
 

@@ -64,6 +64,18 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Reads what `pinfold run --json` printed.
+    pub fn of(output: Output) -> Self {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let code = output.status.code().unwrap_or(-1);
+        let reply = serde_json::from_slice(&output.stdout);
+        let reply = reply.unwrap_or_else(|error| {
+            let out = String::from_utf8_lossy(&output.stdout);
+            panic!("no JSON reply ({error}), exit {code}: {out}{said}")
+        });
+        Self { code, reply, said }
+    }
+
     /// Returns the command's standard output.
     pub fn stdout(&self) -> &str {
         self.reply["stdout"].as_str().unwrap_or_default()
@@ -323,7 +335,7 @@ impl Env {
         let run: [OsString; 1] = ["run".into()];
         let all: Vec<&OsStr> =
             run.iter().map(AsRef::as_ref).chain(words.iter().map(AsRef::as_ref)).collect();
-        answer(self.pinfold(&all))
+        Answer::of(self.pinfold(&all))
     }
 
     /// Runs a command and returns the reply.
@@ -388,17 +400,6 @@ impl Env {
     pub fn records_of(&self, kind: &str) -> Vec<Value> {
         self.records().into_iter().filter(|record| record["kind"] == kind).collect()
     }
-}
-
-fn answer(output: Output) -> Answer {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let code = output.status.code().unwrap_or(-1);
-    let reply = serde_json::from_slice(&output.stdout);
-    let reply = reply.unwrap_or_else(|error| {
-        let out = String::from_utf8_lossy(&output.stdout);
-        panic!("no JSON reply ({error}), exit {code}: {out}{said}")
-    });
-    Answer { code, reply, said }
 }
 
 /// Returns the process ids whose command line holds this text; for tests that look for what is

@@ -52,7 +52,7 @@ pub(super) enum Command {
     /// pinfold.toml that gives them to the profiles that build: to the file of --config, else to
     /// the default place. A file that is there already stays as it is; then the lines that it
     /// lacks are printed. Toolchains that others could change stand in the file as comments with
-    /// the reason. Then init says what this host can enforce, and runs one command that is
+    /// the reason. Then init says what doctor says of this host, and runs one command that is
     /// allowed, one that asks a person and one that is refused, in a folder below the system's
     /// temporary one that it makes and removes. The three are recorded like all others, and init
     /// prints their records.
@@ -61,6 +61,21 @@ pub(super) enum Command {
     /// faults; 125 when the file cannot be written.
     #[command(verbatim_doc_comment)]
     Init,
+    /// Say what this host can enforce, and what would bring the rest
+    ///
+    /// Tries each mechanism in throw-away children, for a run in the current folder, and says what
+    /// works, what is missing, why, and what to do. Then it says the rung of a run, what that rung
+    /// does not keep, and which profiles run here. Nothing is recorded, and nothing is changed but
+    /// what runs remember of this host.
+    ///
+    /// Exit code 0 on rung A or B, 1 on rung C, 2 on rung 0, also where the configuration has
+    /// faults, which are said; 125 where the host cannot be tried.
+    #[command(verbatim_doc_comment, after_long_help = help::DOCTOR)]
+    Doctor {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -51,6 +51,28 @@ The reply of --json. Every member is always there:
 A reply without a record (`trail-unavailable`) has null for both numbers, `size` 0 and an empty
 `root`. Faults before there is a call, such as a missing state folder, print no object.";
 
+pub(super) const DOCTOR: &str = "\
+Names of layers are those of replies and refusals. Missing alone lowers the rung: landlock, seccomp
+or ids (of root) to 0; capabilities (of root), namespaces or proc to C, and then guardian to 0;
+cgroup-kill to B. Without cgroup-limits, some limits hold each process alone. Without idmap,
+commands of root that write run as the workspace's owner, and are refused where that is root.
+Without metadata, rung C refuses changes of modes and times.
+
+The object of --json. Every member is always there:
+
+  rung            A, B, C or 0
+  layers          what a run is held by; [] on rung 0
+  missing         a list of layer, why and fix; fix holds the whole advice, such as the text of
+                  an AppArmor profile
+  lacks           what a run on this rung is not kept from, or not given
+  profiles        a list of name, asks and accepts (rungs), runs (true or false), and why not,
+                  or null; [] where the configuration has faults
+  folder          path of the current folder, file_system, and its limit, or null
+  stores          a list of path and fix: folders such as /nix/store that no command sees, with
+                  the lines of pinfold.toml that give them
+  configuration   path, or null where there is none; faults, or null
+  duration_ms     how long the examination took";
+
 pub(super) const VERIFY: &str = "\
 Exit codes:
 

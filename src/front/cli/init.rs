@@ -1,8 +1,8 @@
 //! `pinfold init`: the first five minutes, each step shown as it is done.
 
-use super::{Surroundings, print, run, say, say_fault, say_faults};
+use super::{Surroundings, doctor, print, run, say, say_fault, say_faults};
 use crate::plan::toolchains::Found;
-use crate::record::{Outcome, Reply, Rung, Text, Verdict};
+use crate::record::{Outcome, Reply, Text, Verdict};
 use crate::run::{Request, Rules, Stdin, Supervisor};
 use crate::trail;
 use std::ffi::OsString;
@@ -77,9 +77,10 @@ pub(super) fn init(surroundings: &Surroundings) -> u8 {
         Err(fault) => return say_fault(&fault),
     };
     say("finding out what this host can enforce");
-    if let Err(fault) = tell_host(&supervisor) {
-        return say_fault(&fault);
-    }
+    match doctor::Answer::find(&written) {
+        Ok(answer) => print(&answer.text()),
+        Err(fault) => return say_fault(&fault),
+    };
     match show(&written, &supervisor, &rules) {
         Ok(ran) => u8::from(!ran),
         Err(fault) => say_fault(&fault),
@@ -144,20 +145,6 @@ fn keep(surroundings: &Surroundings, path: &Path, found: &[Found], rules: &Rules
             print(&format!("it could have these lines more:\n{}", lines.trim_end()));
         }
     }
-}
-
-/// Says which rung this host gives, and what it lacks.
-fn tell_host(supervisor: &Supervisor) -> Result<(), String> {
-    let host = supervisor.host().map_err(|error| format!("this host cannot be tried: {error}"))?;
-    let rung = match host.rung() {
-        Rung::B if supervisor.kept().kill => Rung::A,
-        rung => rung,
-    };
-    print(&format!("this host gives rung {rung}"));
-    for missing in &host.missing {
-        print(&format!("no {}: {}. To have it: {}", missing.layer, missing.why, missing.fix));
-    }
-    Ok(())
 }
 
 /// A folder to show commands in, removed when dropped.

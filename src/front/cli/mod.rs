@@ -3,6 +3,7 @@
 
 mod args;
 mod config;
+mod doctor;
 mod explain;
 mod help;
 mod init;
@@ -44,6 +45,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     let surroundings = Surroundings::read(low.config.clone());
     match low.command {
         Command::Init => init::init(&surroundings),
+        Command::Doctor { json } => doctor::doctor(json, &surroundings),
         Command::Config(command) => config::config(&command, &surroundings),
         Command::Run(args) => run::run(args, &surroundings),
         Command::Profile(command) => profile::profile(&command, &surroundings),

@@ -2,10 +2,12 @@
 
 use super::{Mode, c_string, identity_map_steps, namespace_flags};
 use crate::sys;
+use crate::sys::cgroup::Cgroup;
 use crate::sys::seccomp::{Set, Sockets};
 use crate::sys::spawn::Spawner;
-use crate::sys::step::{Failure, Lists, Message, Part, Program, Slot, Step};
+use crate::sys::step::{Failure, Lists, MESSAGE_BYTES, Message, Part, Program, Slot, Step};
 use nix::errno::Errno;
+use nix::sched::CloneFlags;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
@@ -49,12 +51,66 @@ pub(super) fn namespaces(
         }
         Mode::Root => Vec::new(),
     };
+    let own_group = CloneFlags::CLONE_NEWCGROUP.bits();
+    outer.push(("making a cgroup namespace", Step::Unshare { flags: own_group }));
     outer.push(("making mounts private", Step::PrivateMounts));
     let kind = c_string("proc");
     let proc = Step::NewFs { kind, options: Vec::new(), attributes: 0, to: Slot(0) };
     outer.push((MOUNTING_PROC, proc));
-    let flags = namespace_flags(mode);
-    run(spawner, ("making namespaces", flags), outer, Vec::new(), Vec::new())
+    Trial { namespaces: namespace_flags(mode), outer, ..Trial::default() }.run(spawner)
+}
+
+/// Enforces a ruleset that refuses everything.
+pub(super) fn landlock(spawner: &Spawner) -> Result<(), Failed> {
+    let ruleset = sys::landlock::Rules::new(false).and_then(|rules| rules.finish());
+    let ruleset = ruleset.map_err(|error| Failed { doing: "making a ruleset", error })?;
+    let (ruleset_fd, flags) = (ruleset.as_raw_fd(), sys::landlock::restrict_flags());
+    let inner: Named = vec![
+        ("setting no_new_privs", Step::NoNewPrivileges),
+        ("enforcing Landlock", Step::Restrict { ruleset: ruleset_fd, flags }),
+    ];
+    Trial { inner, keep: vec![ruleset], ..Trial::default() }.run(spawner)
+}
+
+/// Installs the filters of a run.
+pub(super) fn seccomp(spawner: &Spawner) -> Result<(), Failed> {
+    let filter = |made: io::Result<Arc<[_]>>| {
+        let program = made.map_err(|error| Failed { doing: "compiling a filter", error })?;
+        Ok(("filtering system calls", Step::Filter { program }))
+    };
+    let inner: Named = vec![
+        ("setting no_new_privs", Step::NoNewPrivileges),
+        filter(sys::seccomp::socket_filter(Sockets::None))?,
+        filter(sys::seccomp::positive_list(&[Set::Base]).map(Arc::from))?,
+    ];
+    Trial { inner, ..Trial::default() }.run(spawner)
+}
+
+/// Takes the id of another user.
+pub(super) fn ids(spawner: &Spawner, id: u32) -> Result<(), Failed> {
+    let outer: Named = vec![
+        ("giving up groups", Step::NoGroups),
+        ("taking another user id", Step::Ids { uid: id, gid: id }),
+    ];
+    Trial { outer, ..Trial::default() }.run(spawner)
+}
+
+/// Has a child born in a group and killed with it.
+pub(super) fn group(spawner: &Spawner, group: &Cgroup) -> Result<(), Failed> {
+    let did = |doing| move |error| Failed { doing, error };
+    let cgroup = group.open().map_err(did("opening the group"))?;
+    let (gate, opener) =
+        nix::unistd::pipe().map_err(|error| did("preparing the probe")(error.into()))?;
+    // With a copy of the opener the child would hold its own gate open.
+    let outer: Named = vec![("closing a pipe", Step::Close { fd: opener.as_raw_fd() })];
+    let last = Some(Step::Gate { fd: gate.as_raw_fd() });
+    let trial = Trial { cgroup, outer, last, keep: vec![gate], ..Trial::default() };
+    trial.run_until(spawner, || {
+        let killed = group.kill().map_err(did("killing the group"));
+        // The child of a group that cannot be killed ends by this.
+        drop(opener);
+        killed
+    })
 }
 
 /// Puts everything in place that holds a tree without namespaces; with a listener if `brokered`.
@@ -88,41 +144,62 @@ pub(super) fn guardian(spawner: &Spawner, brokered: bool) -> Result<(), Failed> 
         ("filtering sockets", Step::Filter { program: sockets }),
         ("filtering system calls", Step::Filter { program: list }),
     ];
-    run(spawner, ("making the child", 0), outer, inner, vec![scope, ruleset, own, childs])
+    Trial { outer, inner, keep: vec![scope, ruleset, own, childs], ..Trial::default() }.run(spawner)
 }
 
-/// Runs the steps in a child that ends after them.
-fn run(
-    spawner: &Spawner,
-    (cloning, namespaces): (&'static str, i32),
+/// A child that ends after its steps.
+#[derive(Default)]
+struct Trial {
+    namespaces: i32,
+    cgroup: Option<OwnedFd>,
     outer: Named,
     inner: Named,
+    /// Done after the report, that all steps before it were done.
+    last: Option<Step>,
     keep: Vec<OwnedFd>,
-) -> Result<(), Failed> {
-    let fault = |doing, error: io::Error| Failed { doing, error };
-    let (read, report) =
-        nix::unistd::pipe().map_err(|error| fault("preparing the probe", error.into()))?;
-    let (outer_names, outer): (Vec<_>, Vec<_>) = outer.into_iter().unzip();
-    let (inner_names, mut inner): (Vec<_>, Vec<_>) = inner.into_iter().unzip();
-    inner.push(Step::Report);
-    let steps = Arc::new(Lists { outer, inner, last: Vec::new() });
-    let program = Program { namespaces, cgroup: None, steps, report, tell: None, keep };
-    let launch = spawner.launch(program);
-    let mut answer = Vec::new();
-    let heard = fs::File::from(read).read_to_end(&mut answer);
-    let made = launch.wait();
-    if let Some(pidfd) = launch.take_pidfd() {
-        sys::wait::reap(&pidfd).map_err(|error| fault("reaping the probe", error))?;
+}
+
+impl Trial {
+    fn run(self, spawner: &Spawner) -> Result<(), Failed> {
+        self.run_until(spawner, || Ok(()))
     }
-    heard.map_err(|error| fault("hearing the probe", error))?;
-    made.map_err(|error| fault(cloning, error))?;
-    match answer.first_chunk().copied().and_then(Message::decode) {
-        Some(Message::Ready) => Ok(()),
-        Some(Message::Failed(Failure { part, step, errno })) => {
-            let names = if part == Part::Inner { inner_names } else { outer_names };
-            let doing = names.get(usize::from(step)).copied().unwrap_or("cloning the program");
-            Err(fault(doing, io::Error::from_raw_os_error(errno)))
+
+    /// Does `then` when every step is done, and waits for the end of the child.
+    fn run_until(
+        self,
+        spawner: &Spawner,
+        then: impl FnOnce() -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
+        let Self { namespaces, cgroup, outer, inner, last, keep } = self;
+        let fault = |doing, error: io::Error| Failed { doing, error };
+        let (read, report) =
+            nix::unistd::pipe().map_err(|error| fault("preparing the probe", error.into()))?;
+        let (outer_names, outer): (Vec<_>, Vec<_>) = outer.into_iter().unzip();
+        let (inner_names, mut inner): (Vec<_>, Vec<_>) = inner.into_iter().unzip();
+        inner.push(Step::Report);
+        inner.extend(last);
+        let steps = Arc::new(Lists { outer, inner, last: Vec::new() });
+        let launch =
+            spawner.launch(Program { namespaces, cgroup, steps, report, tell: None, keep });
+        let mut answer = Vec::new();
+        let heard = fs::File::from(read).take(MESSAGE_BYTES as u64).read_to_end(&mut answer);
+        let message = answer.first_chunk().copied().and_then(Message::decode);
+        let done = if message == Some(Message::Ready) { then() } else { Ok(()) };
+        let made = launch.wait();
+        if let Some(pidfd) = launch.take_pidfd() {
+            sys::wait::reap(&pidfd).map_err(|error| fault("reaping the probe", error))?;
         }
-        None => Err(fault("hearing the probe", io::ErrorKind::UnexpectedEof.into())),
+        heard.map_err(|error| fault("hearing the probe", error))?;
+        let cloning = if namespaces == 0 { "making the child" } else { "making namespaces" };
+        made.map_err(|error| fault(cloning, error))?;
+        match message {
+            Some(Message::Ready) => done,
+            Some(Message::Failed(Failure { part, step, errno })) => {
+                let names = if part == Part::Inner { inner_names } else { outer_names };
+                let doing = names.get(usize::from(step)).copied().unwrap_or("cloning the program");
+                Err(fault(doing, io::Error::from_raw_os_error(errno)))
+            }
+            None => Err(fault("hearing the probe", io::ErrorKind::UnexpectedEof.into())),
+        }
     }
 }
