@@ -2,9 +2,29 @@
 
 use crate::profile::Profile;
 use nix::sys::resource::Resource;
+use serde::Serialize;
 
-/// A resource limit: its name in a profile, the kernel's number for it, and the value.
-pub type Limit = (&'static str, u32, u64);
+/// A resource limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    /// Its name: the profile's key, or `core`.
+    pub name: &'static str,
+    /// The kernel's number for it.
+    pub resource: u32,
+    /// The value, in the profile's unit.
+    pub value: u64,
+    /// Where it comes from.
+    pub place: String,
+}
+
+/// Returns where the profile sets a limit, or why every run has it.
+pub fn place(profile: &Profile, name: &str) -> String {
+    let set = profile.places.get(&format!("limits.{name}")).map(str::to_owned);
+    set.unwrap_or_else(|| match name {
+        "core" => "always: a core file would hold what the command read".to_owned(),
+        _ => "always: where no profile says".to_owned(),
+    })
+}
 
 /// Returns the resource limits of a run. What a profile says of memory is for a cgroup and is
 /// not among them; a plan lists only what is enforced.
@@ -20,7 +40,9 @@ pub fn resource_limits(profile: &Profile) -> Vec<Limit> {
     let set = |(name, resource, value): (&'static str, Resource, Option<u64>)| {
         // No more than this process may have itself; only root could raise it.
         let own = nix::sys::resource::getrlimit(resource).map_or(u64::MAX, |(_, hard)| hard);
-        value.map(|value| (name, resource as u32, value.min(own)))
+        let place = || place(profile, name);
+        let resource = resource as u32;
+        value.map(|value| Limit { name, resource, value: value.min(own), place: place() })
     };
     numbered.into_iter().filter_map(set).collect()
 }

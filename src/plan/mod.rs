@@ -21,9 +21,10 @@ pub mod workspace;
 
 use crate::catalog::Template;
 use crate::catalog::identity::Program;
-use crate::profile::{Nested, Profile};
+use crate::profile::{Nested, Profile, Root, SyscallSet};
 use crate::record::{Access, Code, Digest, ProgramFile, Refusal, Rung, Text};
-use crate::sys::seccomp::{Set, Sockets};
+use crate::sys::seccomp::Sockets;
+use environment::Variable;
 use filesystem::View;
 use host::Host;
 use identity::Identity;
@@ -40,6 +41,8 @@ use workspace::{Inode, Workspace};
 pub const TIMEOUT_MS_DEFAULT: u64 = 300_000;
 /// How much of each output stream is passed on where the template names nothing, in bytes.
 pub const OUTPUT_BYTES_DEFAULT: u64 = 1 << 20;
+
+const NO_TEMPLATE_SAYS: &str = "always: where the template says nothing";
 
 /// A toolchain that lives outside the system folders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,10 +73,14 @@ pub struct GitIdentity {
 pub struct Settings {
     /// Where programs are looked up.
     pub path: Vec<PathBuf>,
+    /// Where the catalog names these folders; for messages only.
+    pub path_place: String,
     /// Toolchains.
     pub toolchains: Vec<Toolchain>,
     /// Who commits.
     pub git_identity: GitIdentity,
+    /// Where the configuration names who commits, if it does; for messages only.
+    pub identity_place: Option<String>,
     /// The weakest rung that the operator accepts, by profile, where that is weaker than the
     /// profile asks.
     pub rungs: BTreeMap<String, Rung>,
@@ -97,6 +104,8 @@ pub struct Given<'g> {
 pub struct Call<'c> {
     /// The template that fits.
     pub template: &'c Template,
+    /// Where the catalog has the template.
+    pub place: String,
     /// What it may do.
     pub access: Access,
     /// The argument vector that will be executed, without an interpreter.
@@ -129,8 +138,7 @@ pub struct Plan {
     /// The interpreter of a `#!` program.
     pub interpreter: Option<ProgramFile>,
     /// The environment.
-    #[serde(serialize_with = "variables_as_text")]
-    pub environment: BTreeMap<String, OsString>,
+    pub environment: BTreeMap<String, Variable>,
     /// The workspace's path.
     #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,
@@ -157,15 +165,16 @@ pub struct Plan {
     pub identity: Identity,
     /// Files.
     pub view: View,
+    /// Namespaces of the run's own.
+    pub namespaces: Vec<&'static str>,
     /// Whether the loopback interface is up; there is no other network.
     pub loopback: bool,
     /// System calls.
-    #[serde(serialize_with = "sets_as_text")]
-    pub syscalls: Vec<Set>,
+    pub syscalls: Vec<syscalls::Listed>,
     /// Sockets.
     #[serde(serialize_with = "debug_as_text")]
     pub sockets: Sockets,
-    /// Limits: name, the kernel's number, value.
+    /// Limits that the kernel keeps for each process.
     pub limits: Vec<limits::Limit>,
     /// The deadline, in milliseconds.
     pub timeout_ms: u64,
@@ -175,6 +184,8 @@ pub struct Plan {
     pub stdin_sha256: Option<Digest>,
     /// What a reader of the record must know.
     pub notes: Vec<String>,
+    /// Where the members without a place of their own come from, by their names.
+    pub places: BTreeMap<&'static str, String>,
     #[serde(skip)]
     digest: OnceLock<Digest>,
 }
@@ -226,7 +237,9 @@ impl Plan {
             lacks: rung::lacks(host, rung),
             brokered: bare && host.brokers && call.access >= Access::WorkspaceWrite,
             identity: given.identity,
+            places: places(call, profile, bare),
             view,
+            namespaces: rung::namespaces(host, rung),
             loopback,
             syscalls: syscalls::sets(profile),
             sockets,
@@ -245,11 +258,15 @@ impl Plan {
     }
 
     fn make_digest(&self) -> Digest {
+        Digest(Sha256::digest(self.json()).into())
+    }
+
+    /// Returns the plan's JSON form, one line: the bytes that the digest is made of.
+    pub fn json(&self) -> String {
         // Serialising plain values into memory cannot fail; if it did, every plan would get the
         // digest of nothing, and the receipt of one run would still not open another's gate,
         // because the receipt also names its call.
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        Digest(Sha256::digest(json).into())
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
@@ -262,6 +279,44 @@ fn executed(call: &Call<'_>) -> (Vec<Text>, Option<ProgramFile>) {
     let argv =
         interpreter.prefix.iter().map(Text::from).chain([script]).chain(given().skip(1)).collect();
     (argv, call.interpreter_sha256.map(|digest| file.record(digest)))
+}
+
+/// Says where the members of a plan come from that have no place of their own.
+fn places(call: &Call<'_>, profile: &Profile, bare: bool) -> BTreeMap<&'static str, String> {
+    let unless = |place: Option<&str>, why: &str| place.unwrap_or(why).to_owned();
+    let network = Some(profile.network.place.as_str()).filter(|place| !place.is_empty());
+    let sockets = syscalls::place(profile, SyscallSet::SocketsLocal);
+    let of_template = |set: bool| Some(call.place.as_str()).filter(|_| set);
+    let longest = call.template.timeout_s.map_or(TIMEOUT_MS_DEFAULT, |s| u64::from(s) * 1_000);
+    let timeout = match call.timeout_ms {
+        Some(ms) if ms < longest => "the call".to_owned(),
+        _ => unless(of_template(call.template.timeout_s.is_some()), NO_TEMPLATE_SAYS),
+    };
+    let without = "always: a tree without namespaces has none";
+    let executable =
+        profile.execute.iter().find(|entry| matches!(entry.path.root, Root::Tmp | Root::Home));
+    let executable = executable.map(|entry| entry.place.as_str());
+    let (loopback, sockets) = match bare {
+        true => (without.to_owned(), without.to_owned()),
+        false => (
+            unless(network, "always: where no profile says"),
+            unless(sockets, "always: where no profile has sockets-local"),
+        ),
+    };
+    BTreeMap::from([
+        ("template", call.place.clone()),
+        ("access", call.place.clone()),
+        ("profile", call.place.clone()),
+        ("rung", unless(profile.places.get("rung"), "always: what this host gives")),
+        ("namespaces", "always: whatever a profile says".to_owned()),
+        ("loopback", loopback),
+        ("sockets", sockets),
+        ("scratch.size", limits::place(profile, "tmp")),
+        ("scratch.inodes", limits::place(profile, "tmp_inodes")),
+        ("scratch.executable", unless(executable, "always: where no profile says")),
+        ("timeout_ms", timeout),
+        ("output_bytes", unless(of_template(call.template.output_kib.is_some()), NO_TEMPLATE_SAYS)),
+    ])
 }
 
 /// Programs that a command starts are not recorded in this version, so a profile that promises
@@ -280,17 +335,6 @@ fn nested_is_off(profile: &Profile) -> Result<(), Refusal> {
 
 fn as_text<S: Serializer>(path: impl AsRef<OsStr>, out: S) -> Result<S::Ok, S::Error> {
     Text::from(path.as_ref()).serialize(out)
-}
-
-fn variables_as_text<S: Serializer>(
-    variables: &BTreeMap<String, OsString>,
-    out: S,
-) -> Result<S::Ok, S::Error> {
-    out.collect_map(variables.iter().map(|(name, value)| (name, Text::from(value))))
-}
-
-fn sets_as_text<S: Serializer>(sets: &[Set], out: S) -> Result<S::Ok, S::Error> {
-    out.collect_seq(sets.iter().map(|set| format!("{set:?}")))
 }
 
 fn debug_as_text<S: Serializer>(value: &Sockets, out: S) -> Result<S::Ok, S::Error> {

@@ -53,14 +53,19 @@ pub(super) fn of_run(
     Ok(rung)
 }
 
+/// Names the namespaces of a run.
+pub(super) fn namespaces(host: &Host, rung: Rung) -> Vec<&'static str> {
+    if rung >= Rung::C {
+        return Vec::new();
+    }
+    let user = (host.mode == Mode::User).then_some("user");
+    user.into_iter().chain(["mount", "pid", "ipc", "uts", "cgroup", "net"]).collect()
+}
+
 /// Names the layers of a run.
 pub(super) fn layers(host: &Host, rung: Rung) -> Vec<String> {
     let landlock = format!("landlock:{}", host.landlock);
-    let mut layers = Vec::new();
-    if rung < Rung::C {
-        layers.extend((host.mode == Mode::User).then_some("user"));
-        layers.extend(["mount", "pid", "ipc", "uts", "cgroup", "net"]);
-    }
+    let mut layers = namespaces(host, rung);
     layers.extend([landlock.as_str(), "seccomp", "rlimits"]);
     layers.extend((rung == Rung::A).then_some("cgroup-kill"));
     layers.extend((rung == Rung::C).then_some("guardian"));

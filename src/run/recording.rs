@@ -258,7 +258,7 @@ pub(super) fn intent(
     catalog_sha256: Digest,
     approval: Approval,
 ) -> Intent {
-    let limits = plan.limits.iter().map(|(name, _, value)| ((*name).to_owned(), *value));
+    let limits = plan.limits.iter().map(|limit| (limit.name.to_owned(), limit.value));
     let scratch = [("tmp", plan.view.scratch.size), ("tmp_inodes", plan.view.scratch.inodes)];
     let scratch = scratch.into_iter().map(|(name, value)| (name.to_owned(), value));
     let output = [("output".to_owned(), plan.output_bytes)];
@@ -294,8 +294,8 @@ pub(super) fn intent(
 /// behind its length in 32 bits, big-endian.
 fn environment_digest(plan: &Plan) -> Digest {
     let mut hash = Sha256::new();
-    for (name, value) in &plan.environment {
-        for part in [name.as_bytes(), value.as_encoded_bytes()] {
+    for (name, variable) in &plan.environment {
+        for part in [name.as_bytes(), variable.value.as_encoded_bytes()] {
             hash.update(u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
             hash.update(part);
         }

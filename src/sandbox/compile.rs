@@ -2,6 +2,7 @@
 //! happens here, in the parent.
 
 use crate::plan::Plan;
+use crate::plan::environment::Variable;
 use crate::plan::filesystem::{Mount, Rule, RuleAt};
 use crate::plan::host::identity_map_steps;
 use crate::plan::workspace::{Inode, Workspace, c_path};
@@ -117,7 +118,7 @@ pub(super) fn compile(
         limits: plan
             .limits
             .iter()
-            .map(|(_, r, v)| Step::Limit { resource: *r, value: *v })
+            .map(|limit| Step::Limit { resource: limit.resource, value: limit.value })
             .collect(),
         filters: Vec::new(),
     };
@@ -161,17 +162,18 @@ pub(super) fn inner(
     if layers.seccomp {
         // The filter of set-id bits was inherited from the spawning thread.
         steps.push(Step::Filter { program: sys::seccomp::socket_filter(plan.sockets)? });
-        let program = sys::seccomp::positive_list(&plan.syscalls)?.into();
+        let sets: Vec<_> = plan.syscalls.iter().map(|listed| listed.set).collect();
+        let program = sys::seccomp::positive_list(&sets)?.into();
         steps.push(Step::Filter { program });
     }
     steps.push(Step::DefaultSignals);
     steps.push(Step::Report);
     steps.push(Step::Gate { fd: ends.gate.as_raw_fd() });
     let argv = plan.argv.iter().map(|arg| c_string(&OsString::from(arg.clone())));
-    let variable = |(name, value): (&String, &OsString)| {
+    let variable = |(name, variable): (&String, &Variable)| {
         let mut pair = OsString::from(name);
         pair.push("=");
-        pair.push(value);
+        pair.push(&variable.value);
         c_string(&pair)
     };
     let image = Image::new(argv.collect(), plan.environment.iter().map(variable).collect());
@@ -193,12 +195,12 @@ fn last(ends: &Ends) -> Vec<Step> {
 pub(super) fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
     let mut rules = Rules::new(plan.loopback)?;
     let slash = std::fs::File::open("/")?;
-    for Rule { at, rights } in &plan.view.rules {
+    for Rule { at, rights, .. } in &plan.view.rules {
         if rights.is_none() {
             continue;
         }
         match at {
-            RuleAt::Host(path) => {
+            RuleAt::Host(path) | RuleAt::Scratch(path) => {
                 let below = path.strip_prefix("/").unwrap_or(path);
                 match sys::mount::open_resolved(&slash, &c_path(below)) {
                     Ok(file) => rules.allow(&file, *rights)?,

@@ -122,14 +122,14 @@ fn enter(plan: &Plan, ruleset: Option<i32>) -> Vec<Step> {
 
 /// A limit; the number of processes is counted for the whole user, so those that there are already
 /// are added.
-fn limit_step(plan: &Plan, (name, resource, value): &Limit) -> Step {
-    let mut value = *value;
-    if *name == "pids" {
+fn limit_step(plan: &Plan, limit: &Limit) -> Step {
+    let Limit { resource, mut value, .. } = *limit;
+    if limit.name == "pids" {
         let own = nix::sys::resource::getrlimit(Resource::RLIMIT_NPROC);
         let most = own.map_or(u64::MAX, |(_, hard)| hard);
         value = value.saturating_add(tasks_of(plan.identity.uid)).min(most);
     }
-    Step::Limit { resource: *resource, value }
+    Step::Limit { resource, value }
 }
 
 /// Counts the threads of a user's processes, as far as they are shown.

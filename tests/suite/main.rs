@@ -10,6 +10,7 @@ mod support;
 
 mod aliases;
 mod config;
+mod effective;
 mod filesystem;
 mod guarded_programs;
 mod guardian;

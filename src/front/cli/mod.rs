@@ -3,6 +3,7 @@
 
 mod args;
 mod config;
+mod effective;
 mod explain;
 mod help;
 mod init;
@@ -46,7 +47,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Init => init::init(&surroundings),
         Command::Config(command) => config::config(&command, &surroundings),
         Command::Run(args) => run::run(args, &surroundings),
-        Command::Profile(command) => profile::profile(&command, &surroundings),
+        Command::Profile(command) => profile::profile(command, &surroundings),
         Command::Trail(command) => trail::trail(&command, &surroundings),
         Command::Explain { code, json } => explain::explain(code.as_deref(), json),
         Command::Completions { shell } => names::completions(shell),

@@ -1,8 +1,8 @@
 //! Filters of a tree that has no namespaces of its own, beside those of every tree.
 
 use super::{
-    ALLOW, ARCH_X86_64, JUMP_EQUAL, LOAD, NO_SUCH_CALL, NOT_PERMITTED, OFFSET_ARCH, OFFSET_NR,
-    RETURN, Rules, changes, compile, jump, rule, search, statement, when,
+    ALLOW, ARCH_X86_64, Call, JUMP_EQUAL, LOAD, NO_SUCH_CALL, NOT_PERMITTED, OFFSET_ARCH,
+    OFFSET_NR, RETURN, Rules, changes, compile, jump, rule, search, statement, when,
 };
 use seccompiler::SeccompCmpOp;
 use std::collections::BTreeMap;
@@ -11,27 +11,27 @@ use std::io;
 pub(super) const NOT_SUPPORTED: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOTSUP as u32;
 
 /// Calls that change modes and times.
-const METADATA: &[i64] = calls! {
+pub(super) const METADATA: &[Call] = calls! {
     SYS_chmod SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_utime SYS_utimes SYS_futimesat
     SYS_utimensat
 };
 
 /// Calls that change owners.
-const OWNERS: &[i64] = calls! { SYS_chown SYS_fchown SYS_lchown SYS_fchownat };
+pub(super) const OWNERS: &[Call] = calls! { SYS_chown SYS_fchown SYS_lchown SYS_fchownat };
 
 /// Calls that change extended attributes: answered as by a file system that has none, because
 /// programs that copy files then go on.
-const ATTRIBUTES: &[i64] = calls! {
+pub(super) const ATTRIBUTES: &[Call] = calls! {
     SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_removexattr SYS_lremovexattr SYS_fremovexattr
 };
 
 /// Objects that all processes of an IPC namespace share.
-const SYSTEM_V: &[i64] = calls! {
+pub(super) const SYSTEM_V: &[Call] = calls! {
     SYS_shmget SYS_shmat SYS_shmctl SYS_shmdt SYS_semget SYS_semop SYS_semctl SYS_semtimedop
 };
 
 /// Calls that name another process, with the argument that does; 0 is the caller.
-const NEIGHBOURS: [(i64, u8); 6] = [
+pub(super) const NEIGHBOURS: [(i64, u8); 6] = [
     (libc::SYS_setpriority, 1),
     (libc::SYS_ioprio_set, 1),
     (libc::SYS_sched_setparam, 0),
@@ -59,7 +59,7 @@ pub fn guarded_filter(brokered: bool) -> io::Result<Vec<libc::sock_filter>> {
         (ATTRIBUTES, NOT_SUPPORTED),
         (SYSTEM_V, NO_SUCH_CALL),
     ] {
-        by_number.extend(calls.iter().map(|number| (*number as u32, answer)));
+        by_number.extend(calls.iter().map(|(_, number)| (*number as u32, answer)));
     }
     let mut program = vec![
         statement(LOAD, OFFSET_ARCH),
