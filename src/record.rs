@@ -155,10 +155,57 @@ pub enum Outcome {
     Error,
     /// The caller cancelled.
     Cancelled,
-    /// A limit ended it.
+    /// It ended, and a limit was hit.
     Limit,
     /// The supervisor died before the end was written.
     Unknown,
+}
+
+/// A limit that was reached, as far as that can be told; the one that is named where several were
+/// comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitHit {
+    /// The kernel killed for lack of memory.
+    Memory,
+    /// A process or thread was not made.
+    Pids,
+    /// The processor time was used up.
+    Cpu,
+    /// A file would have grown too large.
+    FileSize,
+    /// A scratch folder was full.
+    Tmp,
+    /// A scratch folder had no room for another file.
+    TmpInodes,
+    /// Output was cut.
+    Output,
+}
+
+impl LimitHit {
+    /// All, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Memory,
+        Self::Pids,
+        Self::Cpu,
+        Self::FileSize,
+        Self::Tmp,
+        Self::TmpInodes,
+        Self::Output,
+    ];
+
+    /// Returns the limit's name, which is its key in a profile but for `output`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Cpu => "cpu",
+            Self::FileSize => "file_size",
+            Self::Tmp => "tmp",
+            Self::TmpInodes => "tmp_inodes",
+            Self::Output => "output",
+        }
+    }
 }
 
 /// The file that a program's name was pinned to.
@@ -258,7 +305,7 @@ pub enum Body {
         /// The signal that ended the command.
         signal: Option<i32>,
         /// The limit that was hit.
-        limit: Option<String>,
+        limit: Option<LimitHit>,
         /// Why, where Pinfold or the host failed.
         error: Option<String>,
         /// Wall time from the gate to the end, in milliseconds.
@@ -372,7 +419,7 @@ pub struct Reply {
     /// The signal that ended it.
     pub signal: Option<i32>,
     /// The limit that was hit.
-    pub limit: Option<String>,
+    pub limit: Option<LimitHit>,
     /// What was decided.
     pub decision: Decision,
     /// How it was approved.
@@ -397,13 +444,21 @@ pub struct Reply {
     pub guard: Option<String>,
     /// Where the call stands in the trail.
     pub trail: TrailPlace,
-    /// The sentence that says why nothing ran, or what failed.
+    /// The sentence that says why nothing ran, what failed, or which limit was hit.
     pub message: Option<String>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_is_written_as_its_key() {
+        assert!(LimitHit::ALL.is_sorted(), "the first is the one that is told");
+        for limit in LimitHit::ALL {
+            assert_eq!(serde_json::json!(limit), limit.as_str());
+        }
+    }
 
     #[test]
     fn access_classes_are_ordered_and_have_names() {

@@ -16,13 +16,13 @@ use crate::plan::host::{Host, Mode};
 use crate::plan::identity::{self, Chosen};
 use crate::plan::scratch::ScratchSlot;
 use crate::plan::workspace::Workspace;
-use crate::plan::{Given, Plan, Settings, rung};
+use crate::plan::{Given, Plan, Settings, limits, rung};
 use crate::profile::Profiles;
 use crate::record::{Approval, Code, Decision, Refusal, Reply, Rung, Text};
 use crate::sandbox::{Fault, Gated, Layers, Means, prepare};
 use crate::source::Faults;
 use crate::supervise::{Sink, watch};
-use crate::sys::cgroup::Cgroup;
+use crate::sys::cgroup::{Ceilings, Cgroup, Kept, Parents};
 use crate::sys::spawn::Spawner;
 use crate::trail::{Receipt, Trail};
 use circumstances::Decided;
@@ -101,6 +101,7 @@ pub struct Supervisor {
     kept_out: Vec<PathBuf>,
     passwd: String,
     spawner: Spawner,
+    groups: Option<Parents>,
     layers: Layers,
 }
 
@@ -118,6 +119,7 @@ impl Supervisor {
         let spawner = Spawner::start(crate::plan::host::mode()? == Mode::Root, layers.of_thread())?;
         let (rules, places) = load();
         let passwd = std::fs::read_to_string("/etc/passwd")?;
+        let groups = groups();
         // Caches only save work; the trail, which is needed, makes and checks its own folders.
         for folder in ["", "cache", "uids"].map(|name| state.join(name)) {
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
@@ -126,7 +128,7 @@ impl Supervisor {
         // After the folders were made: a path that does not exist yet has no real form.
         let state = state.to_owned();
         let kept_out = [state.clone()].iter().chain(&places).map(|path| real(path)).collect();
-        Ok(Self { state, rules, kept_out, passwd, spawner, layers })
+        Ok(Self { state, rules, kept_out, passwd, spawner, groups, layers })
     }
 
     /// Leaves layers out, to show each one alone.
@@ -146,6 +148,13 @@ impl Supervisor {
     /// As [`Host::probe`].
     pub fn host(&self) -> io::Result<Host> {
         Host::probe(&self.spawner, Some(&self.state.join("cache/host")))
+    }
+
+    /// Finds out what a group of a run's own would keep, by making one with every limit.
+    pub fn kept(&self) -> Kept {
+        let most = Ceilings { memory: Some(u64::MAX >> 1), pids: Some(1 << 20), cpu: true };
+        let group = self.groups.as_ref().and_then(|groups| groups.make(most));
+        group.as_ref().map(Cgroup::kept).unwrap_or_default()
     }
 
     /// Answers one call.
@@ -203,13 +212,14 @@ impl Supervisor {
         let settings = &decided.rules.settings;
         host.demand(&decided.profile.name, rung::wanted(decided.profile, settings))?;
         let bare = host.rung() == Rung::C;
-        let cgroup = if bare { None } else { own_cgroup() };
+        let groups = self.groups.as_ref().filter(|_| !bare);
+        let cgroup = groups.and_then(|groups| groups.make(limits::ceilings(decided.profile)));
         let scratch = bare.then(|| ScratchSlot::take(&host, &self.state)).transpose()?;
         let chosen =
             identity::choose(&host, &slots, &self.passwd, workspace, decided.profile, access)?;
         let given = Given {
             identity: chosen.identity,
-            own_cgroup: cgroup.is_some(),
+            kept: cgroup.as_ref().map(Cgroup::kept).unwrap_or_default(),
             scratch: scratch.as_ref().map(|slot| slot.path.as_path()),
         };
         let plan = Plan::make(&decided.call, decided.profile, settings, &host, given)?;
@@ -253,6 +263,11 @@ impl Supervisor {
             Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
         };
         let ending = pass_gate(gated, &receipt, &plan, &recorder, sink, cancel).await;
+        if matches!(&ending, Ending::NeverRan { fault, .. } if fault.is_of_the_host()) {
+            // What this host was found to give may be true no more.
+            let forgotten = std::fs::remove_file(self.state.join("cache/host"));
+            tracing::debug!(?forgotten, "asks the host again next time");
+        }
         // The id and the scratch folder are free again only when the tree is gone.
         drop((chosen, scratch));
         recorder.end(&plan, Decision::allowed(&template), approval, ending)
@@ -294,10 +309,24 @@ async fn pass_gate(
     };
     recorder.started(child.pid(), &plan.layers);
     tracing::info!(pid = child.pid(), call = %recorder.call(), "started");
-    let deadline = Duration::from_millis(plan.timeout_ms);
-    match watch(child, deadline, plan.output_bytes, sink, cancel).await {
+    match watch(child, plan, sink, cancel).await {
         Ok(ended) => Ending::Ran { ended, place },
         Err(error) => Ending::Lost { error, place },
+    }
+}
+
+/// Finds where groups can be made, and removes what dead supervisors left there. Without groups a
+/// run goes on with less, and its record says so.
+fn groups() -> Option<Parents> {
+    match Parents::find() {
+        Ok(groups) => {
+            groups.sweep();
+            Some(groups)
+        }
+        Err(error) => {
+            tracing::info!(%error, "no cgroup of a run's own");
+            None
+        }
     }
 }
 
@@ -333,11 +362,6 @@ struct Planned {
     chosen: Chosen,
     cgroup: Option<Cgroup>,
     scratch: Option<ScratchSlot>,
-}
-
-/// Makes a group of the run's own, where that can be done.
-fn own_cgroup() -> Option<Cgroup> {
-    Cgroup::new().inspect_err(|error| tracing::info!(%error, "no cgroup of the run's own")).ok()
 }
 
 /// The path with every link on the way followed, as far as it exists.

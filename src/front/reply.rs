@@ -8,13 +8,16 @@ pub const TIMEOUT: u8 = 124;
 pub const FAULT: u8 = 125;
 /// What a shell adds to a signal's number.
 const SIGNAL_BASE: i32 = 128;
+/// Exit code of a command that was killed at a limit and has no other: that of `SIGKILL`.
+const KILLED: i32 = SIGNAL_BASE + 9;
 
 /// Returns the exit code of `pinfold run`: the command's own; 124 after the deadline; 125, 126 or
-/// 127 where nothing ran; 128 and the signal's number after a signal.
+/// 127 where nothing ran; 128 and the signal's number after a signal or a kill at a limit.
 pub fn exit_code(reply: &Reply) -> u8 {
     let command = || {
         let by_signal = reply.signal.map(|signal| SIGNAL_BASE + signal);
-        let code = reply.exit_code.or(by_signal).unwrap_or(i32::from(FAULT));
+        let killed = (reply.outcome == Outcome::Limit).then_some(KILLED);
+        let code = reply.exit_code.or(by_signal).or(killed).unwrap_or(i32::from(FAULT));
         u8::try_from(code).unwrap_or(FAULT)
     };
     match reply.outcome {

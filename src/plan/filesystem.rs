@@ -162,10 +162,10 @@ pub struct Scratch {
     /// that is depends on what else runs, so a plan must not differ by it.
     #[serde(rename = "path")]
     pub written: &'static str,
-    /// Its size, in bytes.
-    pub size: u64,
-    /// How many files and folders it holds.
-    pub inodes: u64,
+    /// Its size in bytes, where it is a file system of its own.
+    pub size: Option<u64>,
+    /// How many files and folders it holds, likewise.
+    pub inodes: Option<u64>,
     /// Whether what lies in it can be executed.
     pub executable: bool,
 }
@@ -271,8 +271,8 @@ pub fn view(
     let scratch = Scratch {
         path: host_folder.unwrap_or(Path::new(TMP)).to_owned(),
         written: if host_folder.is_some() { TMP_TOKEN } else { TMP },
-        size: limits.tmp.unwrap_or(TMP_BYTES),
-        inodes: limits.tmp_inodes.unwrap_or(TMP_INODES),
+        size: host_folder.is_none().then(|| limits.tmp.unwrap_or(TMP_BYTES)),
+        inodes: host_folder.is_none().then(|| limits.tmp_inodes.unwrap_or(TMP_INODES)),
         executable: executes(profile, |root| matches!(root, Root::Tmp | Root::Home)),
     };
     build.scratch_rules(&scratch);

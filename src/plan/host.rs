@@ -149,15 +149,13 @@ impl Host {
             None => ("layers", "", "run `pinfold doctor`"),
         };
         let more = match rung {
-            Rung::C => {
-                format!("; or accept less by [rungs] {profile} = \"C\"; see `pinfold doctor`")
-            }
+            Rung::C => format!("; or accept [rungs] {profile} = \"C\"; see `pinfold doctor`"),
             _ => "; see `pinfold doctor`".to_owned(),
         };
         Err(Refusal::new(
             Code::Rung,
             format!("profile `{profile}`"),
-            format!("it asks for rung {wanted}, and this host gives {rung}: no {layer}, {why}"),
+            format!("it asks for rung {wanted}, this host gives {rung}: no {layer}, {why}"),
             format!("{fix}{more}"),
         ))
     }
@@ -255,7 +253,7 @@ fn circumstances(uid: u32) -> io::Result<String> {
     }
     let held = caps::read(None, caps::CapSet::Effective).map_err(io::Error::other)?;
     let bits = held.iter().fold(0, |bits, capability| bits | capability.bitmask());
-    let filtered = sys::seccomp::is_filtered();
-    writeln!(text, "capabilities {bits:x} filtered {filtered}").map_err(io::Error::other)?;
+    let filters = sys::seccomp::filters();
+    writeln!(text, "capabilities {bits:x} filters {filters}").map_err(io::Error::other)?;
     Ok(text)
 }

@@ -127,11 +127,10 @@ pub fn choose(
         let identity = Identity { uid, gid, swapped_with: None, same_user: true, taken: false };
         return Ok(Chosen { identity, userns: None, slot: None });
     }
-    let slot = UidSlot::take(slots, passwd).map_err(|error| no_id(&error))?;
-    let ids = (slot.uid, slot.uid);
-    let plain = taken(&slot);
+    let plain = of_its_own(slots, passwd)?;
+    let ids = (plain.identity.uid, plain.identity.gid);
     if access == Access::None || workspace.owner == ids {
-        return Ok(Chosen { identity: plain, userns: None, slot: Some(slot) });
+        return Ok(plain);
     }
     let mapped = sys::idmap::swapping(workspace.owner, ids).and_then(|userns| {
         sys::mount::try_idmap(&c_path(&workspace.path), &userns)?;
@@ -139,13 +138,11 @@ pub fn choose(
     });
     match mapped {
         Ok(userns) => {
-            let identity = Identity { swapped_with: Some(workspace.owner), ..plain };
-            Ok(Chosen { identity, userns: Some(userns), slot: Some(slot) })
+            let identity = Identity { swapped_with: Some(workspace.owner), ..plain.identity };
+            Ok(Chosen { identity, userns: Some(userns), slot: plain.slot })
         }
         // What only reads needs no map: it sees files as they are.
-        Err(_) if access <= Access::ReadOnly => {
-            Ok(Chosen { identity: plain, userns: None, slot: Some(slot) })
-        }
+        Err(_) if access <= Access::ReadOnly => Ok(plain),
         Err(error) => {
             let why = format!("its file system cannot be mounted with swapped owners ({error})");
             as_owner(workspace, profile, &why)
@@ -179,18 +176,18 @@ fn without_namespaces(
     if access >= Access::WorkspaceWrite {
         return as_owner(workspace, profile, "there are no mounts here that could swap owners");
     }
-    let slot = UidSlot::take(slots, passwd).map_err(|error| no_id(&error))?;
-    Ok(Chosen { identity: taken(&slot), userns: None, slot: Some(slot) })
+    of_its_own(slots, passwd)
 }
 
-fn taken(slot: &UidSlot) -> Identity {
+/// An id that no other run has now.
+fn of_its_own(slots: &Path, passwd: &str) -> Result<Chosen, Refusal> {
+    let slot = UidSlot::take(slots, passwd).map_err(|error| {
+        let next = "see that the state folder is writable and user ids from 60000 are mapped here";
+        Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
+    })?;
     let (uid, gid) = (slot.uid, slot.uid);
-    Identity { uid, gid, swapped_with: None, same_user: false, taken: true }
-}
-
-fn no_id(error: &io::Error) -> Refusal {
-    let next = "see that the state folder is writable and user ids from 60000 are mapped here";
-    Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
+    let identity = Identity { uid, gid, swapped_with: None, same_user: false, taken: true };
+    Ok(Chosen { identity, userns: None, slot: Some(slot) })
 }
 
 /// Where the file system cannot be id-mapped, only the owner can write what the owner has.

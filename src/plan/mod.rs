@@ -23,11 +23,13 @@ use crate::catalog::Template;
 use crate::catalog::identity::Program;
 use crate::profile::{Nested, Profile, Root, SyscallSet};
 use crate::record::{Access, Code, Digest, ProgramFile, Refusal, Rung, Text};
+use crate::sys::cgroup::Kept;
 use crate::sys::seccomp::Sockets;
 use environment::Variable;
 use filesystem::View;
 use host::Host;
 use identity::Identity;
+use limits::Limit;
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -93,8 +95,8 @@ pub struct Settings {
 pub struct Given<'g> {
     /// Who the command is.
     pub identity: Identity,
-    /// Whether the run has a group of its own.
-    pub own_cgroup: bool,
+    /// What the run's own group keeps.
+    pub kept: Kept,
     /// The host's folder that serves as its scratch folder, where there are no mounts.
     pub scratch: Option<&'g Path>,
 }
@@ -174,8 +176,8 @@ pub struct Plan {
     /// Sockets.
     #[serde(serialize_with = "debug_as_text")]
     pub sockets: Sockets,
-    /// Limits that the kernel keeps for each process.
-    pub limits: Vec<limits::Limit>,
+    /// Every limit that is kept, with its keeper.
+    pub limits: Vec<Limit>,
     /// The deadline, in milliseconds.
     pub timeout_ms: u64,
     /// How much of each output stream is passed on, in bytes.
@@ -203,7 +205,7 @@ impl Plan {
         given: Given<'_>,
     ) -> Result<Self, Refusal> {
         let mut notes = Vec::new();
-        let rung = rung::of_run(profile, settings, host, given.own_cgroup, &mut notes)?;
+        let rung = rung::of_run(profile, settings, host, given.kept, &mut notes)?;
         let bare = rung == Rung::C;
         let loopback = network::loopback(profile)? && !bare;
         nested_is_off(profile)?;
@@ -211,9 +213,8 @@ impl Plan {
             settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name)).collect();
         let view = filesystem::view(call, profile, &toolchains, given.scratch, &mut notes)?;
         let sockets = if bare { Sockets::None } else { syscalls::sockets(profile, loopback) };
-        let template_ms = call.template.timeout_s.map(|s| u64::from(s) * 1_000);
-        let longest = template_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
-        let output_bytes = call.template.output_kib.map(|kib| u64::from(kib) << 10);
+        let (timeout, output) = (timeout(call), output(call));
+        let (timeout_ms, output_bytes) = (timeout.0, output.0);
         let (argv, interpreter) = executed(call);
         Ok(Self {
             argv,
@@ -233,23 +234,28 @@ impl Plan {
             access: call.access,
             profile: profile.name.clone(),
             rung,
-            layers: rung::layers(host, rung),
-            lacks: rung::lacks(host, rung),
+            layers: rung::layers(host, rung, given.kept),
+            lacks: rung::lacks(host, rung, given.kept),
             brokered: bare && host.brokers && call.access >= Access::WorkspaceWrite,
             identity: given.identity,
             places: places(call, profile, bare),
+            limits: limits::limits(profile, given.kept, &view.scratch, output, timeout),
             view,
             namespaces: rung::namespaces(host, rung),
             loopback,
             syscalls: syscalls::sets(profile),
             sockets,
-            limits: limits::resource_limits(profile),
-            timeout_ms: call.timeout_ms.map_or(longest, |asked| asked.min(longest)),
-            output_bytes: output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT),
+            timeout_ms,
+            output_bytes,
             stdin_sha256: call.stdin_sha256,
             notes,
             digest: OnceLock::new(),
         })
+    }
+
+    /// Returns a limit; where both the group and each process have it, the group's.
+    pub fn limit(&self, name: &str) -> Option<&Limit> {
+        self.limits.iter().rev().find(|limit| limit.name == name)
     }
 
     /// Returns the digest of the plan: SHA-256 of its JSON form.
@@ -281,17 +287,28 @@ fn executed(call: &Call<'_>) -> (Vec<Text>, Option<ProgramFile>) {
     (argv, call.interpreter_sha256.map(|digest| file.record(digest)))
 }
 
+/// Returns the deadline in milliseconds, and where it comes from.
+fn timeout(call: &Call<'_>) -> (u64, String) {
+    let of_template = call.template.timeout_s.map(|s| (u64::from(s) * 1_000, call.place.clone()));
+    let longest = of_template.unwrap_or((TIMEOUT_MS_DEFAULT, NO_TEMPLATE_SAYS.to_owned()));
+    match call.timeout_ms {
+        Some(asked) if asked < longest.0 => (asked, "the call".to_owned()),
+        _ => longest,
+    }
+}
+
+/// Returns how much of each stream is passed on, in bytes, and where that comes from.
+fn output(call: &Call<'_>) -> (u64, String) {
+    let of_template =
+        call.template.output_kib.map(|kib| (u64::from(kib) << 10, call.place.clone()));
+    of_template.unwrap_or((OUTPUT_BYTES_DEFAULT, NO_TEMPLATE_SAYS.to_owned()))
+}
+
 /// Says where the members of a plan come from that have no place of their own.
 fn places(call: &Call<'_>, profile: &Profile, bare: bool) -> BTreeMap<&'static str, String> {
     let unless = |place: Option<&str>, why: &str| place.unwrap_or(why).to_owned();
     let network = Some(profile.network.place.as_str()).filter(|place| !place.is_empty());
     let sockets = syscalls::place(profile, SyscallSet::SocketsLocal);
-    let of_template = |set: bool| Some(call.place.as_str()).filter(|_| set);
-    let longest = call.template.timeout_s.map_or(TIMEOUT_MS_DEFAULT, |s| u64::from(s) * 1_000);
-    let timeout = match call.timeout_ms {
-        Some(ms) if ms < longest => "the call".to_owned(),
-        _ => unless(of_template(call.template.timeout_s.is_some()), NO_TEMPLATE_SAYS),
-    };
     let without = "always: a tree without namespaces has none";
     let executable =
         profile.execute.iter().find(|entry| matches!(entry.path.root, Root::Tmp | Root::Home));
@@ -311,11 +328,7 @@ fn places(call: &Call<'_>, profile: &Profile, bare: bool) -> BTreeMap<&'static s
         ("namespaces", "always: whatever a profile says".to_owned()),
         ("loopback", loopback),
         ("sockets", sockets),
-        ("scratch.size", limits::place(profile, "tmp")),
-        ("scratch.inodes", limits::place(profile, "tmp_inodes")),
         ("scratch.executable", unless(executable, "always: where no profile says")),
-        ("timeout_ms", timeout),
-        ("output_bytes", unless(of_template(call.template.output_kib.is_some()), NO_TEMPLATE_SAYS)),
     ])
 }
 

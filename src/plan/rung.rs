@@ -4,12 +4,13 @@ use super::Settings;
 use super::host::{Host, Mode};
 use crate::profile::Profile;
 use crate::record::{Code, Refusal, Rung};
+use crate::sys::cgroup::Kept;
 
 /// What a tree without namespaces is not kept from, or not given.
 const LACKS_WITHOUT_NAMESPACES: [&str; 9] = [
     "names and metadata of files outside can be seen",
     "the scratch folder is one of the host's, without a size of its own",
-    "memory and processor time of the tree as a whole have no limit",
+    "memory and processor time are limited for each process, not for the tree as a whole",
     "processes are counted together with all others of the same user",
     "what can be read can be executed through the loader",
     "there is no socket but a pair, and no loopback interface",
@@ -17,9 +18,6 @@ const LACKS_WITHOUT_NAMESPACES: [&str; 9] = [
     "nothing new can be made in a folder that directly holds a protected or masked place",
     "the tree outlives the supervisor if its guardian is killed with it",
 ];
-/// What a tree without a group of its own has no limit on.
-const LACKS_WITHOUT_GROUP: [&str; 1] =
-    ["memory and processor time of the tree as a whole have no limit"];
 
 /// Returns the weakest rung that the profile accepts, or the operator for it.
 pub fn wanted(profile: &Profile, settings: &Settings) -> Rung {
@@ -34,12 +32,12 @@ pub(super) fn of_run(
     profile: &Profile,
     settings: &Settings,
     host: &Host,
-    own_cgroup: bool,
+    kept: Kept,
     notes: &mut Vec<String>,
 ) -> Result<Rung, Refusal> {
     let wanted = wanted(profile, settings);
     host.demand(&profile.name, wanted)?;
-    let rung = if own_cgroup { Rung::A } else { host.rung() };
+    let rung = if kept.kill { Rung::A } else { host.rung() };
     if rung > wanted {
         return Err(too_weak(profile, rung));
     }
@@ -63,20 +61,27 @@ pub(super) fn namespaces(host: &Host, rung: Rung) -> Vec<&'static str> {
 }
 
 /// Names the layers of a run.
-pub(super) fn layers(host: &Host, rung: Rung) -> Vec<String> {
+pub(super) fn layers(host: &Host, rung: Rung, kept: Kept) -> Vec<String> {
     let landlock = format!("landlock:{}", host.landlock);
     let mut layers = namespaces(host, rung);
     layers.extend([landlock.as_str(), "seccomp", "rlimits"]);
-    layers.extend((rung == Rung::A).then_some("cgroup-kill"));
+    layers.extend(kept.kill.then_some("cgroup-kill"));
+    layers.extend((kept.memory && kept.pids).then_some("cgroup-limits"));
     layers.extend((rung == Rung::C).then_some("guardian"));
     layers.into_iter().map(str::to_owned).collect()
 }
 
 /// Says what a run on this rung is not kept from.
-pub fn lacks(host: &Host, rung: Rung) -> Vec<&'static str> {
+pub fn lacks(host: &Host, rung: Rung, kept: Kept) -> Vec<&'static str> {
     match rung {
-        Rung::A => Vec::new(),
-        Rung::B => LACKS_WITHOUT_GROUP.to_vec(),
+        Rung::A | Rung::B => {
+            let lacks = [
+                (!kept.memory, "memory is limited for each process, not for the tree as a whole"),
+                (!kept.pids, "processes are counted for the user, not for the tree"),
+                (!kept.cpu, "processor time is limited for each process, not for the tree"),
+            ];
+            lacks.into_iter().filter_map(|(lacks, what)| lacks.then_some(what)).collect()
+        }
         Rung::C | Rung::None => {
             let mut lacks = LACKS_WITHOUT_NAMESPACES.to_vec();
             if !host.brokers {
@@ -93,8 +98,11 @@ pub fn lacks(host: &Host, rung: Rung) -> Vec<&'static str> {
 fn too_weak(profile: &Profile, rung: Rung) -> Refusal {
     Refusal::new(
         Code::Rung,
-        format!("profile `{}`, which asks for rung {}", profile.name, profile.rung),
-        format!("this host gives rung {rung}: a cgroup of the run's own cannot be made"),
+        format!("profile `{}`", profile.name),
+        format!(
+            "it asks for rung {}, this host gives {rung}: no cgroup of the run's own can be made",
+            profile.rung
+        ),
         "run Pinfold as root, or delegate a version 2 cgroup to it; see `pinfold doctor`",
     )
 }

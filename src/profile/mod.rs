@@ -17,6 +17,7 @@ mod render;
 
 pub use inherit::{Origin, Profiles};
 pub use path::{PathSpec, Root, expand};
+pub use render::size_text;
 
 use crate::record::{Access, Rung};
 use std::collections::BTreeMap;

@@ -84,12 +84,18 @@ fn list<'w>(words: impl Iterator<Item = &'w str>) -> String {
     format!("[{}]", words.join(", "))
 }
 
-/// Writes a size with the largest unit that keeps it exact.
+/// Writes a size as TOML does.
 fn size(bytes: u64) -> String {
+    let text = size_text(bytes);
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { quoted(&text) }
+}
+
+/// Returns a size with the largest unit that keeps it exact.
+pub fn size_text(bytes: u64) -> String {
     let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let fits = |(unit, _): &(u64, &str)| bytes >= *unit && bytes.is_multiple_of(*unit);
     match units.into_iter().find(fits) {
-        Some((unit, word)) => quoted(&format!("{}{word}", bytes / unit)),
+        Some((unit, word)) => format!("{}{word}", bytes / unit),
         None => bytes.to_string(),
     }
 }

@@ -2,14 +2,17 @@
 
 use super::{Refused, Request};
 use crate::plan::Plan;
+use crate::plan::limits::Keeper;
+use crate::profile::size_text;
 use crate::record::{
-    Approval, Body, Code, Decision, Digest, Intent, Outcome, Refusal, Reply, Text, TrailPlace,
-    Truncated, Word, argv_digest, fit,
+    Approval, Body, Code, Decision, Digest, Intent, LimitHit, Outcome, Refusal, Reply, Text,
+    TrailPlace, Truncated, Word, argv_digest, fit,
 };
 use crate::sandbox::Fault;
 use crate::supervise::{Ended, Stop};
 use crate::sys::wait::{self, Usage};
 use crate::trail::{self, CallId, Place, Receipt, Trail};
+use nix::sys::signal::Signal;
 use sha2::{Digest as _, Sha256};
 use std::io;
 
@@ -63,6 +66,7 @@ struct Summary {
     outcome: Outcome,
     exit_code: Option<i32>,
     signal: Option<i32>,
+    limit: Option<LimitHit>,
     error: Option<String>,
     duration_ms: u64,
     usage: Usage,
@@ -137,12 +141,12 @@ impl Recorder {
             bodies.push(Body::Output { stream: "stdout", summary: ended.stdout.summary() });
             bodies.push(Body::Output { stream: "stderr", summary: ended.stderr.summary() });
         }
-        let Summary { outcome, exit_code, signal, error, duration_ms, usage } = summary;
+        let Summary { outcome, exit_code, signal, limit, error, duration_ms, usage } = summary;
         bodies.push(Body::End {
             outcome,
             exit_code,
             signal,
-            limit: None,
+            limit,
             error: error.clone(),
             duration_ms,
             user_us: usage.user_us,
@@ -152,24 +156,28 @@ impl Recorder {
         let written = self.trail.append_durable(&self.session, &self.call, bodies);
         let nothing_ran = ended.is_none() && !lost;
         let (stdout, stderr) = ended.map_or_else(Default::default, |e| (e.stdout, e.stderr));
+        let truncated = Truncated { stdout: stdout.truncated(), stderr: stderr.truncated() };
         let mut reply = Reply {
             outcome,
             exit_code,
             signal,
-            limit: None,
+            limit,
             decision,
             approval: Some(approval),
             profile: Some(plan.profile.clone()),
             rung: Some(plan.rung),
             layers: plan.layers.clone(),
-            truncated: Truncated { stdout: stdout.truncated(), stderr: stderr.truncated() },
+            truncated,
             stdout: Text(stdout.kept),
             stderr: Text(stderr.kept),
             duration_ms,
             denials: Vec::new(),
             guard: None,
             trail: TrailPlace { intent: Some(place.seqs.start), ..after(&place) },
-            message: error.map(|error| failed(&error, nothing_ran)),
+            message: match error {
+                Some(error) => Some(failed(&error, nothing_ran)),
+                None => limit.map(|limit| reached(limit, plan, truncated)),
+            },
         };
         match written {
             Ok(end) => {
@@ -200,6 +208,50 @@ fn failed(error: &str, nothing_ran: bool) -> String {
     )
 }
 
+/// Says which limit a run reached, its value, and what would raise it.
+fn reached(hit: LimitHit, plan: &Plan, cut: Truncated) -> String {
+    let limit = plan.limit(hit.as_str());
+    let value = limit.map_or(0, |limit| limit.value);
+    let whole = limit.is_some_and(|limit| limit.keeper == Keeper::Group);
+    let size = size_text(value);
+    let what = match hit {
+        LimitHit::Memory => format!(
+            "the kernel killed for lack of memory: all processes of the command together may \
+             have {size}"
+        ),
+        LimitHit::Pids if whole => {
+            format!("the command may have {value} processes and threads at a time")
+        }
+        LimitHit::Pids => format!("the command's user may have {value} processes and threads"),
+        LimitHit::Cpu if whole => {
+            format!("the command was ended after {value} s of processor time")
+        }
+        LimitHit::Cpu => {
+            format!("a process was ended after {value} s of processor time of its own")
+        }
+        LimitHit::FileSize => {
+            format!("the command was ended because it wrote a file beyond {size}")
+        }
+        LimitHit::Tmp => format!("/tmp or /dev/shm was full: each holds {size}"),
+        LimitHit::TmpInodes => {
+            format!("/tmp or /dev/shm had room for no other file: each holds {value}")
+        }
+        LimitHit::Output => {
+            let streams = match (cut.stdout, cut.stderr) {
+                (true, true) => "stdout and stderr were",
+                (true, false) => "stdout was",
+                _ => "stderr was",
+            };
+            format!("{streams} cut: {size} of a stream are passed on, the rest is only counted")
+        }
+    };
+    let next = match hit {
+        LimitHit::Output => format!("`output_kib` of template `{}`", plan.template),
+        _ => format!("`{}` in [limits] of profile `{}`", hit.as_str(), plan.profile),
+    };
+    format!("limit [{}] {what}. Next: let it need less, or raise {next}.", hit.as_str())
+}
+
 fn after(place: &Place) -> TrailPlace {
     TrailPlace { intent: None, end: None, size: place.size, root: place.root.base64url() }
 }
@@ -209,6 +261,7 @@ fn summarize(ending: Ending) -> (Summary, Option<Ended>, Place) {
         outcome: Outcome::Error,
         exit_code: None,
         signal: None,
+        limit: None,
         error: Some(error),
         duration_ms: 0,
         usage: Usage::default(),
@@ -217,37 +270,50 @@ fn summarize(ending: Ending) -> (Summary, Option<Ended>, Place) {
         Ending::NeverRan { fault, place } => (nothing(fault.to_string()), None, place),
         Ending::Cancelled { signal, place } => {
             let (outcome, signal) = (Outcome::Cancelled, Some(signal));
-            let (exit_code, error, usage) = (None, None, Usage::default());
-            let summary = Summary { outcome, exit_code, signal, error, duration_ms: 0, usage };
-            (summary, None, place)
+            let cancelled = Summary { outcome, signal, error: None, ..nothing(String::new()) };
+            (cancelled, None, place)
         }
         Ending::Lost { error, place } => {
             (nothing(format!("the command could not be watched: {error}")), None, place)
         }
-        Ending::Ran { ended, place } => {
-            let (exit_code, by_signal) = match ended.program {
-                Some(wait::Ended::Exit(code)) => (Some(code), None),
-                Some(wait::Ended::Signal(signal)) => (None, Some(signal)),
-                None => (None, None),
-            };
-            let (outcome, signal) = match ended.stopped {
-                Some(Stop::Deadline) => (Outcome::Timeout, by_signal),
-                Some(Stop::Cancelled(signal)) => (Outcome::Cancelled, Some(signal)),
-                None if exit_code == Some(0) => (Outcome::Ok, None),
-                None => (Outcome::Nonzero, by_signal),
-            };
-            let cancelled = outcome == Outcome::Cancelled;
-            let lost = ended.program.is_none() && ended.stopped.is_none();
-            let summary = Summary {
-                outcome: if lost { Outcome::Error } else { outcome },
-                exit_code: exit_code.filter(|_| !cancelled),
-                signal,
-                error: lost.then(|| "the tree ended without a word of the command".to_owned()),
-                duration_ms: u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX),
-                usage: ended.usage,
-            };
-            (summary, Some(ended), place)
+        Ending::Ran { ended, place } => (ran(&ended), Some(ended), place),
+    }
+}
+
+/// Sums up a run whose tree is gone.
+fn ran(ended: &Ended) -> Summary {
+    let Ended { program, stopped, limit, duration, usage, .. } = ended;
+    let (exit_code, by_signal) = match program {
+        Some(wait::Ended::Exit(code)) => (Some(*code), None),
+        Some(wait::Ended::Signal(signal)) => (None, Some(*signal)),
+        None => (None, None),
+    };
+    let outcome = match stopped {
+        Some(Stop::Deadline) => Outcome::Timeout,
+        Some(Stop::Cancelled(_)) => Outcome::Cancelled,
+        // Without a word of the program, the kernel killed the tree's init too, or it was lost.
+        None if program.is_none() && *limit != Some(LimitHit::Memory) => Outcome::Error,
+        _ if limit.is_some() => Outcome::Limit,
+        _ if exit_code == Some(0) => Outcome::Ok,
+        _ => Outcome::Nonzero,
+    };
+    let signal = match stopped {
+        Some(Stop::Cancelled(signal)) => Some(*signal),
+        // The kernel's own kill; the limit says more.
+        _ if *limit == Some(LimitHit::Memory) => {
+            by_signal.filter(|signal| *signal != Signal::SIGKILL as i32)
         }
+        _ => by_signal,
+    };
+    let lost = outcome == Outcome::Error;
+    Summary {
+        outcome,
+        exit_code: exit_code.filter(|_| outcome != Outcome::Cancelled),
+        signal,
+        limit: *limit,
+        error: lost.then(|| "the tree ended without a word of the command".to_owned()),
+        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        usage: *usage,
     }
 }
 
@@ -258,10 +324,9 @@ pub(super) fn intent(
     catalog_sha256: Digest,
     approval: Approval,
 ) -> Intent {
-    let limits = plan.limits.iter().map(|limit| (limit.name.to_owned(), limit.value));
-    let scratch = [("tmp", plan.view.scratch.size), ("tmp_inodes", plan.view.scratch.inodes)];
-    let scratch = scratch.into_iter().map(|(name, value)| (name.to_owned(), value));
-    let output = [("output".to_owned(), plan.output_bytes)];
+    // The deadline has a member of its own.
+    let limits = plan.limits.iter().filter(|limit| limit.name != "timeout");
+    let limits = limits.map(|limit| (limit.name.to_owned(), limit.value));
     Intent {
         tool,
         template: plan.template.clone(),
@@ -280,7 +345,7 @@ pub(super) fn intent(
         rung: plan.rung,
         layers: plan.layers.clone(),
         lacks: plan.lacks.clone(),
-        limits: limits.chain(scratch).chain(output).collect(),
+        limits: limits.collect(),
         uid: plan.identity.uid,
         timeout_ms: plan.timeout_ms,
         notes: plan.notes.iter().map(|note| Text::from(note.as_str()).shown()).collect(),

@@ -7,6 +7,7 @@
 //! to a file of the workspace. Everything else gets `EPERM`.
 
 use crate::plan::Plan;
+use crate::plan::workspace::Workspace;
 use crate::sys::notify::{self, Listener, Waiting, call as number};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -15,7 +16,7 @@ use nix::sys::time::TimeSpec;
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -60,19 +61,21 @@ type Done<T> = Result<T, Errno>;
 
 impl Broker {
     /// Opens the folders of a plan.
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan, workspace: &Workspace) -> io::Result<Self> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mut roots = Vec::new();
         let writable = plan.view.writable_places(&plan.workspace);
         let outside = writable.iter().filter(|path| !path.starts_with(&plan.workspace));
-        for path in outside.chain([&plan.workspace]) {
+        for path in outside {
             if let Ok(folder) = nix::fcntl::open(path, flags, Mode::empty()) {
                 roots.push((path.clone(), folder));
             }
         }
+        // The folder that was opened for the plan, whatever its name leads to by now.
+        roots.push((plan.workspace.clone(), workspace.as_fd().try_clone_to_owned()?));
         let ids = (plan.identity.uid, plan.identity.gid);
         let ids = Some(ids).filter(|_| !plan.identity.same_user);
-        Self { writable, roots, ids }
+        Ok(Self { writable, roots, ids })
     }
 
     /// Answers calls on a thread of its own until the tree is gone.

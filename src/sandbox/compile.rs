@@ -5,8 +5,10 @@ use crate::plan::Plan;
 use crate::plan::environment::Variable;
 use crate::plan::filesystem::{Mount, Rule, RuleAt};
 use crate::plan::host::identity_map_steps;
+use crate::plan::limits::{Keeper, Limit};
 use crate::plan::workspace::{Inode, Workspace, c_path};
 use crate::sys;
+use crate::sys::cgroup::Cgroup;
 use crate::sys::landlock::Rules;
 use crate::sys::spawn::ThreadLayers;
 use crate::sys::step::{ExecFd, Image, Is, Lists, SLOTS, Slot, Step};
@@ -83,6 +85,7 @@ pub(super) fn compile(
     plan: &Plan,
     workspace: &Workspace,
     userns: Option<RawFd>,
+    group: Option<&Cgroup>,
     ends: &Ends,
     layers: Layers,
 ) -> io::Result<Compiled> {
@@ -104,6 +107,9 @@ pub(super) fn compile(
         keep.push(ruleset);
     }
     steps.outer.extend(ends.supervisors.iter().map(|fd| Step::Close { fd: *fd }));
+    // While the host's names are there, and before its own group becomes the root that it sees.
+    let entrances = group.into_iter().flat_map(Cgroup::entrances);
+    steps.outer.extend(entrances.map(|path| Step::Write { path, content: b"0".into() }));
     steps.enter_namespaces();
     if layers.mounts {
         steps.build_view();
@@ -115,16 +121,12 @@ pub(super) fn compile(
     let own = Inner {
         first: Vec::new(),
         enter: vec![Step::Chdir { path: c_path(&plan.cwd) }],
-        limits: plan
-            .limits
-            .iter()
-            .map(|limit| Step::Limit { resource: limit.resource, value: limit.value })
-            .collect(),
+        limits: plan.limits.iter().filter_map(set_limit).collect(),
         filters: Vec::new(),
     };
     let inner = inner(plan, ends, steps.landlock, layers, own)?;
     let Steps { outer, places, .. } = steps;
-    Ok(Compiled { steps: Lists { outer, inner, last: last(ends) }, places, keep })
+    Ok(Compiled { steps: Lists { outer, inner, last: last(plan, ends) }, places, keep })
 }
 
 /// The steps in which the inner child of a view and that of a guardian differ.
@@ -181,14 +183,30 @@ pub(super) fn inner(
     Ok(steps)
 }
 
-/// The outer child becomes the tree's init.
-fn last(ends: &Ends) -> Vec<Step> {
-    let image = Image::new(vec![c_string("pinfold-init".as_ref())], Vec::new());
-    vec![
+/// A limit that the kernel keeps for each process.
+pub(super) fn set_limit(limit: &Limit) -> Option<Step> {
+    let Keeper::Rlimit(resource) = limit.keeper else { return None };
+    let soft = limit.value;
+    // The signal that tells of it comes at the soft limit, and only below the hard one.
+    let hard = if limit.name == "cpu" { soft.saturating_add(1) } else { soft };
+    Some(Step::Limit { resource, soft, hard })
+}
+
+/// The outer child becomes the tree's init. Where no group counts processes, it has the command's
+/// limit and tries at the end whether that is reached.
+fn last(plan: &Plan, ends: &Ends) -> Vec<Step> {
+    let mut argv = vec![c_string("pinfold-init".as_ref())];
+    let mut steps = vec![
         Step::Place { from: ends.status.as_raw_fd(), at: 3 },
         Step::Place { from: ends.life.as_raw_fd(), at: 4 },
-        Step::Exec { fd: ExecFd::Parent(ends.init.as_raw_fd()), image },
-    ]
+    ];
+    if let Some(limit) = plan.limit("pids").and_then(set_limit) {
+        steps.push(limit);
+        argv.push(c_string("pids".as_ref()));
+    }
+    let image = Image::new(argv, Vec::new());
+    steps.push(Step::Exec { fd: ExecFd::Parent(ends.init.as_raw_fd()), image });
+    steps
 }
 
 /// Builds the Landlock ruleset of everything that exists before the view is made.

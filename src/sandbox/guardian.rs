@@ -5,7 +5,7 @@
 //! own Landlock layer stands below that one, so the guardian can signal it and it cannot signal
 //! the guardian.
 
-use super::compile::{Compiled, Ends, Inner, Layers, PROGRAM, c_string, inner, ruleset};
+use super::compile::{Compiled, Ends, Inner, Layers, PROGRAM, c_string, inner, ruleset, set_limit};
 use crate::plan::Plan;
 use crate::plan::host::Host;
 use crate::plan::limits::Limit;
@@ -71,7 +71,7 @@ pub(super) fn compile(
     let before = Inner {
         first: vec![Step::DeathSignal],
         enter: enter(plan, number),
-        limits: plan.limits.iter().map(|limit| limit_step(plan, limit)).collect(),
+        limits: plan.limits.iter().filter_map(|limit| set_shared_limit(plan, limit)).collect(),
         filters: if layers.seccomp { filters(plan, lines)? } else { Vec::new() },
     };
     let inner = inner(plan, ends, number, layers, before)?;
@@ -122,14 +122,14 @@ fn enter(plan: &Plan, ruleset: Option<i32>) -> Vec<Step> {
 
 /// A limit; the number of processes is counted for the whole user, so those that there are already
 /// are added.
-fn limit_step(plan: &Plan, limit: &Limit) -> Step {
-    let Limit { resource, mut value, .. } = *limit;
+fn set_shared_limit(plan: &Plan, limit: &Limit) -> Option<Step> {
+    let mut limit = limit.clone();
     if limit.name == "pids" {
         let own = nix::sys::resource::getrlimit(Resource::RLIMIT_NPROC);
         let most = own.map_or(u64::MAX, |(_, hard)| hard);
-        value = value.saturating_add(tasks_of(plan.identity.uid)).min(most);
+        limit.value = limit.value.saturating_add(tasks_of(plan.identity.uid)).min(most);
     }
-    Step::Limit { resource, value }
+    set_limit(&limit)
 }
 
 /// Counts the threads of a user's processes, as far as they are shown.

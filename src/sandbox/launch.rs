@@ -47,6 +47,14 @@ pub enum Fault {
     Receipt,
 }
 
+impl Fault {
+    /// Returns whether the kernel refused to make the child at all, so that this host may give
+    /// less than was thought.
+    pub fn is_of_the_host(&self) -> bool {
+        matches!(self, Self::Clone(error) if error.raw_os_error().is_some())
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -185,6 +193,11 @@ impl Child {
         self.pipes.take()
     }
 
+    /// Returns the group, which tells what the tree used and reached.
+    pub fn cgroup(&self) -> Option<&Cgroup> {
+        self.own.cgroup.as_ref()
+    }
+
     /// Kills the whole tree. A guardian does that when the life pipe ends, and must not be killed
     /// before.
     pub fn kill(&self) {
@@ -258,23 +271,25 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
         let number = userns.as_ref().map(AsRawFd::as_raw_fd);
         let mut compiled = match &lines {
             Some(lines) => guardian::compile(plan, workspace, host, &ends, lines, layers)?,
-            None => compile(plan, workspace, number, &ends, layers)?,
+            None => compile(plan, workspace, number, cgroup.as_ref(), &ends, layers)?,
         };
         let Ends { stdin, stdout, stderr, gate: gate_read, status, life, init, .. } = ends;
         compiled.keep.extend([stdin, stdout, stderr, gate_read, status, life, init]);
         compiled.keep.extend(userns);
         let tell = lines.as_ref().map(|lines| lines.id_write.as_raw_fd());
-        let brokered = lines.and_then(|lines| {
-            compiled.keep.extend([lines.id_read, lines.id_write]);
-            let (own, childs) = lines.mailbox?;
-            compiled.keep.push(childs);
-            Some((own, Broker::new(plan)))
-        });
+        let mut brokered = None;
+        if let Some(Lines { id_read, id_write, mailbox }) = lines {
+            compiled.keep.extend([id_read, id_write]);
+            if let Some((own, childs)) = mailbox {
+                compiled.keep.push(childs);
+                brokered = Some((own, Broker::new(plan, workspace)?));
+            }
+        }
         let Compiled { steps, places, keep } = compiled;
         let steps = Arc::new(steps);
         let program = Program {
             namespaces: if guarded { 0 } else { namespace_flags(host.mode) },
-            cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?,
+            cgroup: cgroup.as_ref().map(Cgroup::open).transpose()?.flatten(),
             steps: Arc::clone(&steps),
             report,
             tell,

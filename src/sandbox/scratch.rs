@@ -3,7 +3,7 @@
 use crate::plan::filesystem::Scratch;
 use crate::plan::identity::Identity;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::sys::stat::Mode;
 use nix::unistd::{Gid, Uid};
 use std::fs;
@@ -20,12 +20,17 @@ impl Folder {
     /// there is removed first: the place is this run's own.
     pub(super) fn new(scratch: &Scratch, identity: Identity) -> io::Result<Self> {
         remove(&scratch.path)?;
-        for folder in [scratch.path.clone(), scratch.home()] {
+        let (outer, home) = (scratch.path.as_path(), scratch.home());
+        for folder in [outer, &home] {
             // A name that somebody else has put there meanwhile makes this fail.
-            fs::DirBuilder::new().mode(0o700).create(&folder)?;
-            if !identity.same_user {
-                let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
-                nix::unistd::chown(&folder, Some(uid), Some(gid))?;
+            fs::DirBuilder::new().mode(0o700).create(folder)?;
+        }
+        if !identity.same_user {
+            // The outer one last: until then nobody else can reach what lies in it.
+            let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+            for folder in [&home, outer] {
+                let no_link = AtFlags::AT_SYMLINK_NOFOLLOW;
+                nix::unistd::fchownat(AT_FDCWD, folder, Some(uid), Some(gid), no_link)?;
             }
         }
         Ok(Self(scratch.path.clone()))
@@ -64,7 +69,8 @@ fn open_up(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(&link)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            open_up(&folder.join(entry.file_name()))?;
+            // Through the open folder: a name above it may be another one by now.
+            open_up(&Path::new(&link).join(entry.file_name()))?;
         }
     }
     Ok(())

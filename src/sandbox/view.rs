@@ -128,7 +128,8 @@ impl<'p> Steps<'p> {
         let covers = [COVER_FILE, COVER_FOLDER];
         for (slot, cover) in COVERS.into_iter().zip(covers) {
             let path = c_string(cover.as_ref());
-            self.push(Step::Clone { dir: Dir::Cwd, path, recursive: false, to: slot });
+            // Each use clones it from here: before Linux 6.15 a clone cannot be cloned again.
+            self.push(Step::OpenBeneath { dir: Dir::Cwd, path, to: slot });
         }
         for path in ["/etc", "/proc", "/dev", "/dev/pts", "/dev/shm", "/tmp"] {
             self.make_folder(path, 0o755);
@@ -199,10 +200,12 @@ impl<'p> Steps<'p> {
         let noexec = if scratch.executable { 0 } else { NOEXEC };
         let attributes = NOSUID | NODEV | noexec;
         let (uid, gid) = (self.plan.identity.uid, self.plan.identity.gid);
+        // A view's scratch folder has both; 0 would mean no limit.
+        let number = |value: Option<u64>| value.unwrap_or(1).to_string();
         let options = || {
             vec![
-                ("size", Some(scratch.size.to_string())),
-                ("nr_inodes", Some(scratch.inodes.to_string())),
+                ("size", Some(number(scratch.size))),
+                ("nr_inodes", Some(number(scratch.inodes))),
                 ("mode", Some("0700".to_owned())),
                 ("uid", Some(uid.to_string())),
                 ("gid", Some(gid.to_string())),

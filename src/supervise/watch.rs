@@ -1,8 +1,13 @@
 //! The watch over one child.
 
 use super::output::{Captured, Reader, Sink, Stream};
+use crate::plan::Plan;
+use crate::plan::limits::Keeper;
+use crate::record::LimitHit;
 use crate::sandbox::{Child, Pipes};
-use crate::sys::wait;
+use crate::sys::cgroup::Cgroup;
+use crate::sys::wait::{self, Reached};
+use nix::sys::signal::Signal;
 use std::fs::File;
 use std::future::Future;
 use std::io::{self, Write};
@@ -16,6 +21,9 @@ const GRACE: Duration = Duration::from_millis(200);
 /// How long a killed tree may take to be gone.
 const KILL_WAIT: Duration = Duration::from_secs(10);
 
+/// How often the processor time of a tree is looked at, where it is limited.
+const CPU_INTERVAL: Duration = Duration::from_millis(200);
+
 /// Why the supervisor ended a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -23,6 +31,8 @@ pub enum Stop {
     Deadline,
     /// The caller cancelled, by this signal.
     Cancelled(i32),
+    /// The tree's processor time was used up.
+    Cpu,
 }
 
 /// How a tree ended.
@@ -32,6 +42,8 @@ pub struct Ended {
     pub program: Option<wait::Ended>,
     /// Why the supervisor ended it, if it did.
     pub stopped: Option<Stop>,
+    /// The first of the limits that were reached, as far as that can be told.
+    pub limit: Option<LimitHit>,
     /// What the tree used.
     pub usage: wait::Usage,
     /// Time from the open gate to the end of the tree.
@@ -48,8 +60,7 @@ pub struct Ended {
 /// Those of waiting and reading; the tree is killed all the same.
 pub async fn watch(
     mut child: Child,
-    deadline: Duration,
-    output_cap: u64,
+    plan: &Plan,
     sink: &mut dyn Sink,
     cancel: impl Future<Output = i32>,
 ) -> io::Result<Ended> {
@@ -57,14 +68,16 @@ pub async fn watch(
     let lost = || io::Error::other("the child has no pipes");
     let Pipes { stdout, stderr, status, life } = child.take_pipes().ok_or_else(lost)?;
     let mut streams = Streams {
-        stdout: Reader::new(Stream::Stdout, stdout, output_cap)?,
-        stderr: Reader::new(Stream::Stderr, stderr, output_cap)?,
+        stdout: Reader::new(Stream::Stdout, stdout, plan.output_bytes)?,
+        stderr: Reader::new(Stream::Stderr, stderr, plan.output_bytes)?,
     };
+    let deadline = Duration::from_millis(plan.timeout_ms);
     let gone = crate::sys::fd::watched(child.pidfd().try_clone()?)?;
     let stop = tokio::select! {
         ended = streams.pump_until(wait_readable(&gone), sink) => ended.map(|()| None)?,
         () = tokio::time::sleep(deadline) => Some(Stop::Deadline),
         signal = cancel => Some(Stop::Cancelled(signal)),
+        () = cpu_used_up(child.cgroup(), plan) => Some(Stop::Cpu),
     };
     let mut life = Some(life);
     if stop.is_some() {
@@ -81,15 +94,50 @@ pub async fn watch(
             tokio::time::timeout(KILL_WAIT, dying).await.map_err(|_| slow())??;
         }
     }
-    let usage = child.reap()?;
+    let mut usage = child.reap()?;
+    // The init saw only what it reaped; the group counts what was killed, too.
+    if let Some((user_us, system_us)) = child.cgroup().and_then(Cgroup::cpu_us) {
+        usage = wait::Usage { user_us, system_us, ..usage };
+    }
     let duration = started.elapsed();
     drop(life);
     streams.stdout.drain(sink)?;
     streams.stderr.drain(sink)?;
-    let program = program_status(&status);
+    let (program, reached) = program_status(&status).unzip();
     let Streams { stdout, stderr } = streams;
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
-    Ok(Ended { program, stopped: stop, usage, duration, stdout, stderr })
+    let ended = Ended { program, stopped: stop, limit: None, usage, duration, stdout, stderr };
+    let hit =
+        |limit: &LimitHit| is_hit(*limit, child.cgroup(), &ended, reached.unwrap_or_default());
+    // A file system of the host's own, or a limit of the host's, is no limit of the run's.
+    let mut kept = LimitHit::ALL.into_iter().filter(|limit| plan.limit(limit.as_str()).is_some());
+    let limit = kept.find(hit);
+    Ok(Ended { limit, ..ended })
+}
+
+/// Returns whether a limit was reached.
+fn is_hit(limit: LimitHit, group: Option<&Cgroup>, ended: &Ended, reached: Reached) -> bool {
+    let died_of = |signal| ended.program == Some(wait::Ended::Signal(signal as i32));
+    match limit {
+        LimitHit::Memory => group.is_some_and(Cgroup::ran_out_of_memory),
+        LimitHit::Pids => reached.no_pids || group.is_some_and(Cgroup::ran_out_of_pids),
+        LimitHit::Cpu => ended.stopped == Some(Stop::Cpu) || died_of(Signal::SIGXCPU),
+        LimitHit::FileSize => died_of(Signal::SIGXFSZ),
+        LimitHit::Tmp => reached.full,
+        LimitHit::TmpInodes => reached.no_inodes,
+        LimitHit::Output => ended.stdout.truncated() || ended.stderr.truncated(),
+    }
+}
+
+/// Waits until a tree has used the processor time that it may have as a whole; for ever where no
+/// group counts it.
+async fn cpu_used_up(group: Option<&Cgroup>, plan: &Plan) {
+    let limit = plan.limit("cpu").filter(|limit| limit.keeper == Keeper::Group);
+    let (Some(group), Some(limit)) = (group, limit) else { return std::future::pending().await };
+    let used = || group.cpu_us().map_or(0, |(user, system)| user + system);
+    while used() < limit.value.saturating_mul(1_000_000) {
+        tokio::time::sleep(CPU_INTERVAL).await;
+    }
 }
 
 struct Streams {
@@ -138,11 +186,11 @@ fn ask_to_end(life: BorrowedFd<'_>) {
     tracing::debug!(?asked, "asked the tree to end");
 }
 
-/// Reads the wait status that the init wrote before it ended, if it did.
-fn program_status(status: &OwnedFd) -> Option<wait::Ended> {
-    let mut bytes = [0; 4];
+/// Reads what the init wrote before it ended, if it did.
+fn program_status(status: &OwnedFd) -> Option<(wait::Ended, Reached)> {
+    let mut bytes = [0; wait::STATUS_BYTES];
     match nix::unistd::read(status, &mut bytes) {
-        Ok(4) => Some(wait::Ended::from_status(i32::from_ne_bytes(bytes))),
+        Ok(wait::STATUS_BYTES) => Some(wait::told(bytes)),
         _ => None,
     }
 }

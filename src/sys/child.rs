@@ -369,8 +369,8 @@ fn act_on_rights(step: &Step) -> Outcome {
         }
         Step::NoNewPrivileges => prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0),
         Step::DeathSignal => prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as usize, 0),
-        Step::Limit { resource, value } => {
-            let limit = [*value, *value];
+        Step::Limit { resource, soft, hard } => {
+            let limit = [*soft, *hard];
             let limit_at = limit.as_ptr() as usize;
             call(libc::SYS_prlimit64, [0, *resource as usize, limit_at, 0, 0, 0])
         }

@@ -415,6 +415,14 @@ fn socket_rules(sockets: Sockets) -> io::Result<Rules> {
     Ok(Rules::from([(libc::SYS_socket, refused), (libc::SYS_socketpair, pairs)]))
 }
 
+/// Returns how many filters this thread is under already, such as a container's, as the kernel
+/// writes it; empty before Linux 5.9.
+pub fn filters() -> String {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
+    line.unwrap_or_default().trim().to_owned()
+}
+
 /// Returns whether this thread is under a filter already, such as a container's.
 pub fn is_filtered() -> bool {
     // SAFETY: the call takes numbers only. Under a filter that refuses it, it fails, which says

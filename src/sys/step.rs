@@ -179,12 +179,14 @@ pub enum Step {
         /// The access rights.
         access: u64,
     },
-    /// Sets a resource limit, soft and hard.
+    /// Sets a resource limit.
     Limit {
         /// `RLIMIT_…`.
         resource: u32,
-        /// The value.
-        value: u64,
+        /// The soft limit.
+        soft: u64,
+        /// The hard limit.
+        hard: u64,
     },
     /// Sets the mask for new files.
     Umask {

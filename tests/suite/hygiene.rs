@@ -1,7 +1,7 @@
 //! A run leaves nothing behind but its records.
 
 use crate::input::tree;
-use crate::support::{Env, is_root, processes_with};
+use crate::support::{Env, cgroups_of, is_root, processes_with};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,8 +114,7 @@ fn a_run_leaves_no_process_and_no_cgroup() {
     let own = env.path("bin").display().to_string();
     assert_eq!(processes_with(&own), Vec::<i32>::new());
     for pid in pids {
-        let left = cgroups(Path::new("/sys/fs/cgroup"), &format!("pinfold-{pid}-"));
-        assert_eq!(left, Vec::<PathBuf>::new());
+        assert_eq!(cgroups_of(pid), Vec::<PathBuf>::new());
     }
 }
 
@@ -127,26 +126,12 @@ fn a_run_under_a_cgroup_has_one_while_it_lasts() {
         return crate::support::skip("this host gives a run no cgroup of its own");
     }
     let mut run = running(&env);
-    let name = format!("pinfold-{}-", run.id());
-    assert_eq!(cgroups(Path::new("/sys/fs/cgroup"), &name).len(), 1, "the control");
+    assert!(!cgroups_of(run.id()).is_empty(), "the control");
     // Asked to end, it removes its group.
     let pid = nix::unistd::Pid::from_raw(i32::try_from(run.id()).expect("a pid"));
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("asked");
     run.wait().expect("it ends");
-    assert_eq!(cgroups(Path::new("/sys/fs/cgroup"), &name), Vec::<PathBuf>::new());
-}
-
-/// Finds groups by the beginning of their name.
-fn cgroups(folder: &Path, name: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let Ok(entries) = fs::read_dir(folder) else { return found };
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()) {
-        if path.file_name().is_some_and(|last| last.to_string_lossy().starts_with(name)) {
-            found.push(path.clone());
-        }
-        found.extend(cgroups(&path, name));
-    }
-    found
+    assert_eq!(cgroups_of(run.id()), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod support;
 mod aliases;
 mod config;
 mod effective;
+mod everyday;
 mod filesystem;
 mod guarded_programs;
 mod guardian;

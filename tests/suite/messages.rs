@@ -3,7 +3,7 @@
 
 use crate::config::{TOOL, edit};
 use crate::input::call;
-use crate::programs::lacking;
+use crate::support::lacking;
 use crate::support::{Env, copy_program, is_root, skip};
 use crate::syscalls::where_the_kernel_refuses;
 use pinfold::record::Code;
@@ -128,7 +128,7 @@ fn examples(all: &mut Messages) {
         let Some(line) = line.filter(|line| !line.contains('`')) else { continue };
         let name = code.as_str();
         if line.contains("python3") && !Path::new("/usr/bin/python3").exists() {
-            assert!(lacking("python3 is not installed").is_none());
+            assert!(!lacking("python3 is not installed"));
             all.skip(name, "python3 is not installed");
             continue;
         }
@@ -197,6 +197,14 @@ fn programs_and_profiles(all: &mut Messages) {
     let landlock = libc::SYS_landlock_create_ruleset;
     where_the_kernel_refuses(landlock, None, libc::EOPNOTSUPP, &mut command);
     all.take(&env, "rung", 126, &mut command);
+    let mut command = env.command(&["run", "--", "pwd"]);
+    crate::support::contained::docker(&mut command);
+    all.take(&env, "rung: no namespaces", 126, &mut command);
+    let contained = Env::contained();
+    contained.repository();
+    contained.give_workspace();
+    let mut command = contained.command(&["run", "--", "git", "commit", "-m", "x"]);
+    all.take(&contained, "rung: needs mounts", 126, &mut command);
     let name = "rung: no cgroup";
     if env.cmd(&["pwd"]).reply["rung"] == "A" {
         all.skip(name, "this host can make a cgroup of the run's own");

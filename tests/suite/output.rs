@@ -25,7 +25,8 @@ fn output_record(env: &Env, stream: &str) -> serde_json::Value {
 #[test]
 fn c05_a_flood_is_cut_at_the_cap_counted_and_costs_no_memory() {
     let Some(env) = Env::new() else { return };
-    const FLOOD: u64 = 64 << 20;
+    const FLOOD: u64 = 1 << 30;
+    let beside = env.start(&["--", "probe", "build", "lines", "10", "100"]);
     let mut command = env.command(&["run", "--", "probe", "build", "flood", &FLOOD.to_string()]);
     let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut run = run.expect("pinfold starts");
@@ -44,11 +45,15 @@ fn c05_a_flood_is_cut_at_the_cap_counted_and_costs_no_memory() {
     assert_eq!(passed, CAP as u64);
     let mut said = String::new();
     run.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-    assert_eq!(
-        said,
-        "pinfold: stdout was cut: the command wrote more than the template lets through\n"
-    );
-    let record = output_record(&env, "stdout");
+    assert!(said.starts_with("pinfold: limit [output] stdout was cut: 4MiB "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let beside = beside.wait_with_output().expect("it ends");
+    assert!(beside.status.success() && beside.stdout.ends_with(b"line 9\nok\n"), "{beside:?}");
+    let ends = env.records_of("end");
+    let cut = ends.iter().find(|end| end["limit"] == "output").expect("it is recorded");
+    assert_eq!((&cut["outcome"], &cut["exit_code"]), (&"limit".into(), &0.into()));
+    let records = env.records_of("output");
+    let record = records.iter().find(|record| record["truncated"] == true).expect("a cut");
     assert_eq!(record["bytes"], FLOOD + 3, "the flood and the probe's `ok`");
     assert_eq!((&record["kept"], &record["truncated"]), (&CAP.into(), &true.into()));
     assert_eq!(record["sha256"], hex(&vec![b'x'; CAP]));
@@ -78,6 +83,7 @@ fn c05_a_flood_without_end_is_stopped_by_the_deadline() {
     assert_eq!(answer.stdout().len(), CAP);
     assert_eq!(answer.reply["truncated"]["stdout"], true);
     assert_eq!(answer.reply["truncated"]["stderr"], false);
+    assert_eq!(answer.reply["limit"], "output", "told beside the deadline");
 }
 
 #[test]

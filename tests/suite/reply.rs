@@ -186,8 +186,11 @@ fn a_deadline_and_a_cut_are_told() {
     assert!(said.ends_with("nothing of it is left\n"), "{said}");
     let output = env.pinfold(&["run", "--", "probe", "build", "flood", "5000000"]);
     assert_eq!(output.stdout.len(), 4096 << 10);
-    let cut = "pinfold: stdout was cut: the command wrote more than the template lets through\n";
+    let cut = "pinfold: limit [output] stdout was cut: 4MiB of a stream are passed on, the rest is \
+               only counted. Next: let it need less, or raise `output_kib` of template \
+               `probe-build`.\n";
     assert_eq!(text(&output.stderr), cut);
+    assert_eq!(output.status.code(), Some(0), "the command's own");
 }
 
 #[test]

@@ -111,6 +111,24 @@ pub fn skip(why: &str) {
     writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
 }
 
+/// Returns whether these programs are where the shipped catalog looks them up. Where
+/// `PINFOLD_REQUIRE_PROGRAMS` is set they must be.
+pub fn has_programs(programs: &[&str]) -> bool {
+    let folders = ["/usr/local/bin", "/usr/bin", "/bin"];
+    let has = |name: &&&str| folders.iter().any(|folder| Path::new(folder).join(name).exists());
+    match programs.iter().find(|name| !has(name)) {
+        Some(name) => lacking(&format!("{name} is not installed")),
+        None => true,
+    }
+}
+
+/// Says that a program is missing; always false.
+pub fn lacking(why: &str) -> bool {
+    assert!(std::env::var_os("PINFOLD_REQUIRE_PROGRAMS").is_none(), "required: {why}");
+    skip(why);
+    false
+}
+
 /// Finds the rung of this host once, by a run, and fails where `PINFOLD_REQUIRE` asked for more.
 fn rung() -> &'static str {
     static RUNG: OnceLock<String> = OnceLock::new();
@@ -395,6 +413,24 @@ pub fn processes_with(text: &str) -> Vec<i32> {
             String::from_utf8_lossy(&line).contains(text)
         })
         .collect()
+}
+
+/// Returns the folders of the groups that a supervisor made, in every hierarchy.
+pub fn cgroups_of(supervisor: u32) -> Vec<PathBuf> {
+    fn below(folder: &Path, part: &str, found: &mut Vec<PathBuf>) {
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        for path in paths.filter(|path| path.is_dir() && !path.is_symlink()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("pinfold-") && name.contains(part) {
+                found.push(path.clone());
+            }
+            below(&path, part, found);
+        }
+    }
+    let mut found = Vec::new();
+    below(Path::new("/sys/fs/cgroup"), &format!("-{supervisor}-"), &mut found);
+    found
 }
 
 /// Returns whether a path has a set-user-id or set-group-id bit.

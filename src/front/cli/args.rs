@@ -59,6 +59,7 @@ pub(super) enum Command {
     ///
     /// Exit code 0 when the allowed command ran; 1 when it did not, or the configuration has
     /// faults; 125 when the file cannot be written.
+    #[command(verbatim_doc_comment)]
     Init,
     /// Check and show the configuration
     #[command(subcommand)]
@@ -66,8 +67,9 @@ pub(super) enum Command {
     /// Decide one command, record it, and run it confined
     ///
     /// Output is passed through as it comes, each stream up to the template's cap; what is beyond
-    /// is counted and dropped, and said at the end. A run is complete when the program has exited
-    /// and its tree is gone, also where a process that it left behind kept a pipe open.
+    /// is counted and dropped, which is the limit `output`. A limit that was reached is said at the
+    /// end in one line. A run is complete when the program has exited and its tree is gone, also
+    /// where a process that it left behind kept a pipe open.
     ///
     /// SIGINT, SIGTERM and SIGHUP cancel. A call that is cancelled before its gate opens ends as
     /// `cancelled`, and nothing runs. At the deadline and when it is cancelled, the tree gets
@@ -180,6 +182,7 @@ pub(super) enum ConfigCommand {
     ///
     /// Prints every fault of every file with path:line:col, the line and a caret. Exit code 0
     /// where there is none, 1 where there is one.
+    #[command(verbatim_doc_comment)]
     Check {
         /// The file to check [default: the configuration that every call reads]
         file: Option<PathBuf>,
@@ -189,6 +192,7 @@ pub(super) enum ConfigCommand {
     /// The origin of a value is `default`, `compiled in`, or the place of its key as
     /// path:line:col. Also prints the configuration's path, whether it is there, the state
     /// folder, and what named the two. Exit code 0; 1 where the configuration has faults.
+    #[command(verbatim_doc_comment)]
     Show {
         /// Print one JSON object with `configuration`, `state` and `values`
         #[arg(long)]

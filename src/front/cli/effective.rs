@@ -4,6 +4,7 @@ use super::args::CallArgs;
 use super::{Surroundings, print, run, say, say_fault};
 use crate::plan::Plan;
 use crate::plan::filesystem::{Mount, Rule, RuleAt, TMP};
+use crate::plan::limits::{Keeper, Limit};
 use crate::record::{Decision, Refusal, Rung, Text};
 use crate::run::Preview;
 use crate::sys::seccomp::{self, Sockets};
@@ -306,26 +307,30 @@ fn system_calls(plan: &Plan, page: &mut Page) {
 }
 
 fn limits(plan: &Plan, page: &mut Page) {
-    let place = |name: &str| plan.places.get(name).map_or(ALWAYS, String::as_str);
     page.group("limits");
-    for limit in &plan.limits {
-        // Without a count of the run's own, the kernel counts all of the user's processes.
-        let beside = if limit.name == "pids" && plan.rung == Rung::C {
-            " beside those that the user has"
-        } else {
-            ""
+    for Limit { name, value, keeper, place } in &plan.limits {
+        let kept = match keeper {
+            Keeper::Group => "of the whole tree, kept by its cgroup",
+            // The kernel counts all of the user's processes there.
+            Keeper::Rlimit(_) if *name == "pids" && plan.rung == Rung::C => {
+                "beside the processes that the user has, kept by the kernel"
+            }
+            Keeper::Rlimit(_) if *name == "pids" => "of the command's user, kept by the kernel",
+            Keeper::Rlimit(_) => "of each process, kept by the kernel",
+            Keeper::Scratch => "of each scratch file system, kept by itself",
+            Keeper::Supervisor => "kept by the supervisor",
         };
-        page.line(format_args!("{} {}{beside}", limit.name, limit.value), &limit.place);
+        let unit = match *name {
+            "memory" | "file_size" | "tmp" | "core" => " bytes",
+            "output" => " bytes a stream",
+            "cpu" => " s",
+            "timeout" => " ms",
+            _ => "",
+        };
+        page.line(format_args!("{name} {value}{unit} {kept}"), place);
     }
     let scratch = &plan.view.scratch;
-    let path = escaped(&scratch.path);
     let run = if scratch.executable { "executable" } else { "not executable" };
-    page.line(format_args!("scratch {path}, {run}"), place("scratch.executable"));
-    // A scratch folder of the host has no size of its own.
-    if plan.rung < Rung::C {
-        page.line(format_args!("tmp {}", scratch.size), place("scratch.size"));
-        page.line(format_args!("tmp_inodes {}", scratch.inodes), place("scratch.inodes"));
-    }
-    page.line(format_args!("timeout {} ms", plan.timeout_ms), place("timeout_ms"));
-    page.line(format_args!("output {} bytes a stream", plan.output_bytes), place("output_bytes"));
+    let place = plan.places.get("scratch.executable").map_or(ALWAYS, String::as_str);
+    page.line(format_args!("scratch folder {}, {run}", escaped(&scratch.path)), place);
 }

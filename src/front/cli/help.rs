@@ -17,7 +17,8 @@ Exit codes:
                       outcome error; wrong usage
   126                 refused, with any other code
   127                 code program-unavailable
-  128 + n             ended by signal n, or cancelled by signal n
+  128 + n             ended by signal n, or cancelled by signal n; 137 also where it was killed at
+                      a limit and has no other code
 
 A command can end with one of these numbers itself; `--json` tells the cases apart by `outcome`.
 `pinfold explain` lists the codes, `pinfold explain CODE` says more about one; the last line of a
@@ -29,10 +30,10 @@ the number of faults; the terminal shows every fault with its place, and so does
 The reply of --json. Every member is always there:
 
   outcome         ok, nonzero (also by a signal), timeout, refused, error, cancelled;
-                  limit and unknown are reserved
+                  limit (it ended, and a limit was reached); unknown is reserved
   exit_code       the command's exit code, or null
   signal          the signal that ended or cancelled it, or null
-  limit           null in this version
+  limit           the limit that was reached, or null
   decision        verdict (auto or refuse), template, code, reason, next, counted
   approval        mode (auto), template, project; null where nothing was to run
   profile, rung, layers
@@ -44,7 +45,8 @@ The reply of --json. Every member is always there:
   guard           null in this version
   trail           intent (number of the intent, or of the refusal), end, size (records so
                   far), root (hash of the last of them)
-  message         the sentence that says why nothing ran or what failed, or null
+  message         the sentence that says why nothing ran, what failed, or which limit was
+                  reached, or null
 
 A reply without a record (`trail-unavailable`) has null for both numbers, `size` 0 and an empty
 `root`. Faults before there is a call, such as a missing state folder, print no object.";

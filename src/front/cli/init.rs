@@ -4,7 +4,6 @@ use super::{Surroundings, print, run, say, say_fault, say_faults};
 use crate::plan::toolchains::Found;
 use crate::record::{Outcome, Reply, Rung, Text, Verdict};
 use crate::run::{Request, Rules, Stdin, Supervisor};
-use crate::sys::cgroup::Cgroup;
 use crate::trail;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -151,7 +150,7 @@ fn keep(surroundings: &Surroundings, path: &Path, found: &[Found], rules: &Rules
 fn tell_host(supervisor: &Supervisor) -> Result<(), String> {
     let host = supervisor.host().map_err(|error| format!("this host cannot be tried: {error}"))?;
     let rung = match host.rung() {
-        Rung::B if Cgroup::new().is_ok() => Rung::A,
+        Rung::B if supervisor.kept().kill => Rung::A,
         rung => rung,
     };
     print(&format!("this host gives rung {rung}"));

@@ -4,7 +4,7 @@ use super::args::{CallArgs, RunArgs};
 use super::output::{Quiet, Terminal};
 use super::{Surroundings, print, say, say_fault};
 use crate::front::reply;
-use crate::record::{Outcome, Reply};
+use crate::record::{LimitHit, Outcome, Reply};
 use crate::run::{Request, STDIN_BYTES_MAX, Stdin, Supervisor};
 use crate::supervise::Sink;
 use std::ffi::OsString;
@@ -117,26 +117,27 @@ fn tell(reply: &Reply, json: bool) -> u8 {
         };
         return if printed == 0 { code } else { printed };
     }
+    let cut_is_told = reply.limit == Some(LimitHit::Output);
     for (cut, name) in [(reply.truncated.stdout, "stdout"), (reply.truncated.stderr, "stderr")] {
-        if cut {
+        if cut && !cut_is_told {
             say(&format!("{name} was cut: the command wrote more than the template lets through"));
         }
     }
-    match (&reply.message, reply.outcome) {
-        (Some(message), _) => {
-            say(message);
-            if let Some(code) = reply.decision.code {
-                say(&format!("`pinfold explain {code}` says more"));
-            }
+    if let Some(message) = &reply.message {
+        say(message);
+        if let Some(code) = reply.decision.code {
+            say(&format!("`pinfold explain {code}` says more"));
         }
-        (None, Outcome::Timeout) => {
+    }
+    match reply.outcome {
+        Outcome::Timeout => {
             say(&format!(
                 "ended by the deadline after {} ms; nothing of it is left",
                 reply.duration_ms
             ));
         }
-        (None, Outcome::Cancelled) => say("cancelled; nothing of the command is left"),
-        (None, _) => {}
+        Outcome::Cancelled => say("cancelled; nothing of the command is left"),
+        _ => {}
     }
     code
 }

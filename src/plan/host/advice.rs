@@ -89,6 +89,11 @@ pub(super) fn namespaces(failed: &Failed) -> Missing {
         );
     }
     let why = failed.to_string();
+    if failed.error.raw_os_error().is_none() {
+        // It is not the kernel's answer to the clone, but what the thread could not do before.
+        let why = format!("what every child inherits cannot be prepared: {}", failed.error);
+        return missing("seccomp", why, "let the container's filter pass seccomp and prctl");
+    }
     match failed.error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOSPC) => missing(
             "namespaces",
@@ -116,8 +121,8 @@ fn forbidden(why: String) -> Missing {
         return Missing { detail: Some(apparmor_profile()), ..missing("namespaces", why, fix) };
     }
     if crate::sys::seccomp::is_filtered() {
-        let fix = "give the container a seccomp profile that lets clone, unshare and the mount \
-                   calls make namespaces (Docker: --security-opt seccomp=FILE)";
+        let fix = "give the container a seccomp profile with clone, unshare and the mount calls \
+                   (Docker: --security-opt seccomp=FILE)";
         return missing("namespaces", why, fix);
     }
     let fix = "allow user namespaces for this user, or start Pinfold as root";

@@ -5,6 +5,7 @@ use crate::sys;
 use crate::sys::seccomp::{Set, Sockets};
 use crate::sys::spawn::Spawner;
 use crate::sys::step::{Failure, Lists, Message, Part, Program, Slot, Step};
+use nix::errno::Errno;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
@@ -22,7 +23,10 @@ pub(super) struct Failed {
 
 impl fmt::Display for Failed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} failed: {}", self.doing, self.error)
+        match self.error.raw_os_error().map(Errno::from_raw) {
+            Some(errno) => write!(out, "{} failed: {}", self.doing, errno.desc()),
+            None => write!(out, "{} failed: {}", self.doing, self.error),
+        }
     }
 }
 
@@ -49,7 +53,8 @@ pub(super) fn namespaces(
     let kind = c_string("proc");
     let proc = Step::NewFs { kind, options: Vec::new(), attributes: 0, to: Slot(0) };
     outer.push((MOUNTING_PROC, proc));
-    run(spawner, namespace_flags(mode), outer, Vec::new(), Vec::new())
+    let flags = namespace_flags(mode);
+    run(spawner, ("making namespaces", flags), outer, Vec::new(), Vec::new())
 }
 
 /// Puts everything in place that holds a tree without namespaces; with a listener if `brokered`.
@@ -83,13 +88,13 @@ pub(super) fn guardian(spawner: &Spawner, brokered: bool) -> Result<(), Failed> 
         ("filtering sockets", Step::Filter { program: sockets }),
         ("filtering system calls", Step::Filter { program: list }),
     ];
-    run(spawner, 0, outer, inner, vec![scope, ruleset, own, childs])
+    run(spawner, ("making the child", 0), outer, inner, vec![scope, ruleset, own, childs])
 }
 
 /// Runs the steps in a child that ends after them.
 fn run(
     spawner: &Spawner,
-    namespaces: i32,
+    (cloning, namespaces): (&'static str, i32),
     outer: Named,
     inner: Named,
     keep: Vec<OwnedFd>,
@@ -110,7 +115,7 @@ fn run(
         sys::wait::reap(&pidfd).map_err(|error| fault("reaping the probe", error))?;
     }
     heard.map_err(|error| fault("hearing the probe", error))?;
-    made.map_err(|error| fault("making the child", error))?;
+    made.map_err(|error| fault(cloning, error))?;
     match answer.first_chunk().copied().and_then(Message::decode) {
         Some(Message::Ready) => Ok(()),
         Some(Message::Failed(Failure { part, step, errno })) => {

@@ -3,7 +3,9 @@
 //! A static program without the standard library, so that starting it costs as little as
 //! possible; it is built by `build.rs` and carried inside the supervisor's binary. It starts
 //! with every signal blocked, no capability, and these descriptors: 3, where it writes the wait
-//! status of process 2; and 4, the life pipe, whose only write end the supervisor holds.
+//! status of process 2 and which limits it found reached then; and 4, the life pipe, whose only
+//! write end the supervisor holds. An argument `pids` says that the number of processes is limited
+//! for each user and not by a group that counts.
 //!
 //! A byte on the life pipe asks every process to end (`SIGTERM`). The pipe's end, or the end of
 //! process 2, ends this process; the kernel then kills what is left of the namespace.
@@ -27,8 +29,10 @@ const SYS_READ: usize = 0;
 const SYS_WRITE: usize = 1;
 const SYS_POLL: usize = 7;
 const SYS_GETPID: usize = 39;
+const SYS_FORK: usize = 57;
 const SYS_WAIT4: usize = 61;
 const SYS_KILL: usize = 62;
+const SYS_STATFS: usize = 137;
 const SYS_PRCTL: usize = 157;
 const SYS_EXIT_GROUP: usize = 231;
 const SYS_SIGNALFD4: usize = 289;
@@ -44,6 +48,20 @@ const SFD_NONBLOCK: usize = 0o4000;
 const WNOHANG: usize = 1;
 const POLLIN: i16 = 1;
 
+const EAGAIN: isize = 11;
+
+/// What is written to `STATUS` after the wait status: which limits were reached. The supervisor
+/// knows the same numbers (`sys/wait.rs`).
+const FULL: u32 = 1;
+const NO_INODES: u32 = 2;
+const NO_PIDS: u32 = 4;
+
+/// Members of `struct statfs`, 120 bytes: blocks, free blocks, free inodes.
+const STATFS_WORDS: usize = 15;
+const BLOCKS: usize = 2;
+const FREE_BLOCKS: usize = 3;
+const FREE_INODES: usize = 6;
+
 #[repr(C)]
 struct PollFd {
     fd: i32,
@@ -51,8 +69,12 @@ struct PollFd {
     revents: i16,
 }
 
-// The kernel enters with the stack pointer 16-byte aligned; a function expects it to be 8 off.
-global_asm!(".globl _start", "_start:", "xor ebp, ebp", "call {main}", "ud2", main = sym main);
+// The kernel enters with the stack pointer 16-byte aligned, at the number of arguments; a function
+// expects it to be 8 off.
+global_asm!(
+    ".globl _start", "_start:", "xor ebp, ebp", "mov rdi, [rsp]", "call {main}", "ud2",
+    main = sym main
+);
 
 /// Makes one system call.
 fn call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
@@ -72,6 +94,30 @@ fn exit() -> ! {
     }
 }
 
+/// Looks at the scratch folders and, where it is asked to, whether the tree with the program has
+/// as many processes as it may have.
+fn reached(try_pids: bool) -> u32 {
+    let mut flags = 0;
+    for folder in [c"/tmp", c"/dev/shm"] {
+        let mut found = [0_u64; STATFS_WORDS];
+        let at = found.as_mut_ptr() as usize;
+        // A file system without a size has no blocks to run out of.
+        if call(SYS_STATFS, folder.as_ptr() as usize, at, 0, 0) == 0 && found[BLOCKS] > 0 {
+            flags |= if found[FREE_BLOCKS] == 0 { FULL } else { 0 };
+            flags |= if found[FREE_INODES] == 0 { NO_INODES } else { 0 };
+        }
+    }
+    // The program is gone, so there is room for one again; ended children count until reaped.
+    for _ in 0..if try_pids { 2 } else { 0 } {
+        match call(SYS_FORK, 0, 0, 0, 0) {
+            0 => exit(),
+            made if made == -EAGAIN => flags |= NO_PIDS,
+            _ => {}
+        }
+    }
+    flags
+}
+
 /// Who this process watches, and as what.
 #[derive(Clone, Copy)]
 struct Tree {
@@ -79,13 +125,15 @@ struct Tree {
     program: isize,
     /// Whether the tree must be killed by hand, because no namespace ends with this process.
     guarded: bool,
+    /// Whether it is asked to find out at the end if there are as many processes as may be.
+    try_pids: bool,
 }
 
 impl Tree {
     /// The first process of a namespace has cloned the program as the second. A guardian is told.
-    fn find() -> Self {
+    fn find(try_pids: bool) -> Self {
         if call(SYS_GETPID, 0, 0, 0, 0) == 1 {
-            return Self { program: 2, guarded: false };
+            return Self { program: 2, guarded: false, try_pids };
         }
         let mut pid: i32 = 0;
         let size = size_of::<i32>();
@@ -93,7 +141,7 @@ impl Tree {
             // Without it the program's end would not be seen; nothing has run yet.
             pid = -1;
         }
-        Self { program: pid as isize, guarded: true }
+        Self { program: pid as isize, guarded: true, try_pids }
     }
 
     /// Reaps everything that has ended; writes the status of the program and ends with it.
@@ -126,16 +174,19 @@ impl Tree {
             }
         }
         if let Some(status) = status {
-            call(SYS_WRITE, STATUS, &raw const status as usize, size_of::<i32>(), 0);
+            // A guardian has no scratch folder of its own that could be full.
+            let flags = if self.guarded { 0 } else { reached(self.try_pids) };
+            let told = [status as u32, flags];
+            call(SYS_WRITE, STATUS, told.as_ptr() as usize, size_of_val(&told), 0);
         }
         exit()
     }
 }
 
-extern "C" fn main() -> ! {
+extern "C" fn main(arguments: usize) -> ! {
     call(SYS_PRCTL, PR_SET_DUMPABLE, 0, 0, 0);
     call(SYS_CLOSE_RANGE, 0, 2, 0, 0);
-    let tree = Tree::find();
+    let tree = Tree::find(arguments > 1);
     call(SYS_CLOSE_RANGE, 5, u32::MAX as usize, 0, 0);
     let mask = SIGCHLD_MASK;
     let children = call(
