@@ -1,6 +1,6 @@
 //! What is shown of a call before it runs is what is enforced and what the record commits to.
 
-use crate::support::{Env, is_root, skip};
+use crate::support::{Env, cgroups_of, is_root, skip};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -618,11 +618,6 @@ fn showing_leaves_nothing_taken() {
     let mut command = env.command(&["profile", "show", "--effective", "--", "ls"]);
     let mut child = command.stdout(Stdio::null()).spawn().expect("pinfold starts");
     assert!(child.wait().expect("it ends").success());
-    // A group of a run's own is named after the supervisor, below the supervisor's.
-    let mine = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let mine = mine.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    for top in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
-        let group = Path::new(top).join(mine).join(format!("pinfold-{}-0", child.id()));
-        assert!(!group.exists(), "{}", group.display());
-    }
+    let groups = cgroups_of(child.id());
+    assert!(groups.is_empty(), "{groups:?}");
 }
