@@ -93,8 +93,12 @@ impl Decision {
 
     /// The decision that lets a call run.
     pub fn allowed(template: &str) -> Self {
+        Self::matched(Verdict::Auto, template)
+    }
+
+    /// The decision of a template that fits.
+    pub fn matched(verdict: Verdict, template: &str) -> Self {
         let template = Some(template.to_owned());
-        let verdict = Verdict::Auto;
         Self { verdict, template, code: None, reason: None, next: None, counted: false }
     }
 }

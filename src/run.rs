@@ -82,6 +82,17 @@ pub struct Request {
     pub stdin: Stdin,
 }
 
+/// What would happen to a call.
+#[derive(Debug)]
+pub struct Preview {
+    /// The decision: `auto` or `ask`.
+    pub decision: Decision,
+    /// What the template is for, in the catalog's words.
+    pub describe: String,
+    /// The plan.
+    pub plan: Plan,
+}
+
 /// The supervisor: everything that outlives one call.
 #[derive(Debug)]
 pub struct Supervisor {
@@ -144,7 +155,7 @@ impl Supervisor {
             Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
         };
         let opened = Workspace::open(&request.workspace, &self.kept_out, &self.passwd);
-        let decided = match self.decide(&request, &opened) {
+        let decided = match self.decide(&request, &opened, false) {
             Ok(decided) => decided,
             Err(refused) => return recorder.refuse(&request, &refused),
         };
@@ -156,6 +167,25 @@ impl Supervisor {
             }
         };
         self.launch(&request, &decided, launch, recorder, sink, cancel).await
+    }
+
+    /// Decides and plans a call without running or recording anything, also where its template
+    /// asks: the plan is what a person would be shown. What a plan takes (a user id, a scratch
+    /// folder, a cgroup) is given back before this returns.
+    ///
+    /// # Errors
+    /// The refusal that a run would record, with the template that fits where one does.
+    pub fn preview(&self, request: &Request) -> Result<Preview, (Refusal, Option<String>)> {
+        let opened = Workspace::open(&request.workspace, &self.kept_out, &self.passwd);
+        let decided = self.decide(request, &opened, true);
+        let decided = decided.map_err(|refused| (refused.refusal, refused.template))?;
+        let template = &decided.call.template.id;
+        let planned = self.plan(&decided).map_err(|refusal| (refusal, Some(template.clone())))?;
+        Ok(Preview {
+            decision: Decision::matched(decided.verdict, template),
+            describe: decided.call.template.describe.clone(),
+            plan: planned.plan,
+        })
     }
 
     /// Decision to plan: what this host and workspace give for it.

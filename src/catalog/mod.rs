@@ -41,6 +41,8 @@ pub struct Catalog {
     name: String,
     policy: Policy,
     path: Vec<PathBuf>,
+    /// Where the `path` key stands in the text, in bytes.
+    path_offset: usize,
     templates: Vec<Template>,
     refusals: Vec<ListedRefusal>,
     instead: Vec<Instead>,
@@ -114,7 +116,16 @@ impl Catalog {
 
     /// Returns where a template of this catalog stands, as `path:line:col`.
     pub fn source_place(&self, template: &Template) -> String {
-        Source::new(self.file.as_path(), self.text.as_str()).place(template.offset)
+        self.place(template.offset)
+    }
+
+    /// Returns where the lookup path stands, as `path:line:col`.
+    pub fn path_place(&self) -> String {
+        self.place(self.path_offset)
+    }
+
+    fn place(&self, offset: usize) -> String {
+        Source::new(self.file.as_path(), self.text.as_str()).place(offset)
     }
 
     /// Makes a fault that points at a template of this catalog.

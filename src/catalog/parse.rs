@@ -79,7 +79,8 @@ fn read(top: &Table<'_>) -> Option<Catalog> {
         digest: Digest([0; 32]),
         name: name?.value,
         policy,
-        path,
+        path: path.value,
+        path_offset: path.span.start,
         templates: drafts.into_iter().map(|Draft { template, .. }| template).collect(),
         refusals: refusals.into_iter().map(|(entry, _)| entry).collect(),
         instead: instead.into_iter().map(|(entry, _)| entry).collect(),
@@ -89,7 +90,7 @@ fn read(top: &Table<'_>) -> Option<Catalog> {
     })
 }
 
-fn read_policy(table: &Table<'_>) -> Option<(Policy, Vec<PathBuf>)> {
+fn read_policy(table: &Table<'_>) -> Option<(Policy, At<Vec<PathBuf>>)> {
     let answers = [("refuse", Verdict::Refuse), ("ask", Verdict::Ask)];
     let unmatched = one_of(table, "unmatched", &answers).unwrap_or(Verdict::Refuse);
     let unknown_program = one_of(table, "unknown_program", &answers).unwrap_or(Verdict::Refuse);
@@ -135,7 +136,7 @@ fn read_shell_mode(table: &Table<'_>) {
     }
 }
 
-fn read_path(table: &Table<'_>) -> Vec<PathBuf> {
+fn read_path(table: &Table<'_>) -> At<Vec<PathBuf>> {
     let path = required_list(table, "path");
     for folder in &path {
         let below = folder.value.strip_prefix("~/").map(|below| format!("/{below}"));
@@ -147,7 +148,8 @@ fn read_path(table: &Table<'_>) -> Vec<PathBuf> {
             table.source().fault_hint(&folder.span, title, hint);
         }
     }
-    path.into_iter().map(|folder| folder.value.into()).collect()
+    let value = path.into_iter().map(|folder| folder.value.into()).collect();
+    At { value, span: table.key_span("path") }
 }
 
 fn limit(table: &Table<'_>, key: &'static str, max: usize) -> usize {

@@ -16,8 +16,23 @@ use crate::sys::landlock::Rights;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
+/// How a plan writes a scratch folder that is one of the host's.
+pub const TMP_TOKEN: &str = "{tmp}";
 /// Where a view has the command's scratch folder.
 pub const TMP: &str = "/tmp";
+/// Why every view has the system's files.
+const SYSTEM_PLACE: &str = "always: no program runs without the system's files";
+/// Why every view has file systems of its own.
+const NEW_PLACE: &str = "always: a view has these for itself";
+/// File systems that every view has of its own: what kind, where, and what it holds.
+const NEW: [(&str, &str, &str); 5] = [
+    ("tmpfs", "/", "folders and links on the way, /etc/passwd, /etc/group; read-only"),
+    ("proc", "/proc", "the run's own processes; read-only"),
+    ("devpts", "/dev/pts", "terminals of the run's own"),
+    ("tmpfs", TMP, "the scratch folder"),
+    ("tmpfs", "/dev/shm", "shared memory, with the size and rights of the scratch folder"),
+];
+
 /// The command's home folder, below its scratch folder.
 pub const HOME: &str = "home";
 
@@ -30,6 +45,17 @@ const TMP_INODES: u64 = 16_384;
 #[derive(Debug, Serialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Mount {
+    /// A file system of the view's own; which ones there are is the same for every run.
+    New {
+        /// Its kind.
+        kind: &'static str,
+        /// Where it is seen.
+        path: &'static str,
+        /// What it holds.
+        holds: &'static str,
+        /// Why it is there.
+        place: &'static str,
+    },
     /// A folder or file of the host, read-only unless `writable`, at its own path.
     Host {
         /// The path.
@@ -62,6 +88,8 @@ pub enum Mount {
         /// What it points at.
         #[serde(serialize_with = "as_text")]
         to: PathBuf,
+        /// Why it is there.
+        place: &'static str,
     },
     /// A device file of the host.
     Device {
@@ -70,6 +98,8 @@ pub enum Mount {
         path: PathBuf,
         /// Its device number.
         rdev: u64,
+        /// Why it is there.
+        place: &'static str,
     },
     /// A part of the workspace.
     Piece(Piece),
@@ -118,14 +148,20 @@ pub struct Piece {
     pub folder: bool,
     /// Whether it can be written.
     pub writable: bool,
+    /// The profile's lines.
+    pub place: String,
 }
 
 /// The scratch folder.
 #[derive(Debug, Serialize)]
 pub struct Scratch {
     /// Where it is: `/tmp` in a view, else a folder of the host.
-    #[serde(serialize_with = "as_text")]
+    #[serde(skip)]
     pub path: PathBuf,
+    /// How a plan writes where it is: `/tmp`, or `{tmp}` for a folder of the host. Which folder
+    /// that is depends on what else runs, so a plan must not differ by it.
+    #[serde(rename = "path")]
+    pub written: &'static str,
     /// Its size in bytes, where it is a file system of its own.
     pub size: Option<u64>,
     /// How many files and folders it holds, likewise.
@@ -140,9 +176,11 @@ pub struct Scratch {
 pub enum RuleAt {
     /// A path of the host.
     Host(#[serde(serialize_with = "as_text")] PathBuf),
+    /// The scratch folder, where it is one of the host's.
+    Scratch(#[serde(serialize_with = "as_token")] PathBuf),
     /// A path below the workspace, which must be this file.
     Inside(#[serde(serialize_with = "as_text")] PathBuf, Inode),
-    /// A path that only exists in the view.
+    /// A path that only exists in the view, or for the process itself.
     View(#[serde(serialize_with = "as_text")] PathBuf),
     /// A device file of the host, which must have this number.
     Device(#[serde(serialize_with = "as_text")] PathBuf, u64),
@@ -156,10 +194,16 @@ pub struct Rule {
     /// What may be done there.
     #[serde(serialize_with = "rights_as_text")]
     pub rights: Rights,
+    /// Where it comes from.
+    pub place: String,
+}
+
+fn as_token<S: serde::Serializer>(_: &Path, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(TMP_TOKEN)
 }
 
 fn rights_as_text<S: serde::Serializer>(rights: &Rights, out: S) -> Result<S::Ok, S::Error> {
-    out.collect_str(rights)
+    out.collect_str(&rights.known())
 }
 
 /// Everything about files.
@@ -173,6 +217,23 @@ pub struct View {
     pub workspace_executable: bool,
     /// Landlock rules.
     pub rules: Vec<Rule>,
+}
+
+impl View {
+    /// Returns the pieces of the workspace, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.mounts.iter().filter_map(|mount| match mount {
+            Mount::Piece(piece) => Some(piece),
+            _ => None,
+        })
+    }
+
+    /// Returns whether a piece lies below another one that is a folder: then it is seen through
+    /// that, and never attached.
+    pub fn is_seen_through_another(&self, piece: &Piece) -> bool {
+        self.pieces()
+            .any(|other| other.folder && other.at != piece.at && piece.at.starts_with(&other.at))
+    }
 }
 
 impl Scratch {
@@ -197,6 +258,9 @@ pub fn view(
 ) -> Result<View, Refusal> {
     let mut build =
         Builder { call, profile, mounts: Vec::new(), rules: Vec::new(), pieces: Vec::new(), notes };
+    let place = NEW_PLACE;
+    let new = |(kind, path, holds)| Mount::New { kind, path, holds, place };
+    build.mounts.extend(NEW.map(new));
     build.system();
     build.entries_of_host(toolchains)?;
     build.absent()?;
@@ -206,6 +270,7 @@ pub fn view(
     let host_folder = scratch;
     let scratch = Scratch {
         path: host_folder.unwrap_or(Path::new(TMP)).to_owned(),
+        written: if host_folder.is_some() { TMP_TOKEN } else { TMP },
         size: host_folder.is_none().then(|| limits.tmp.unwrap_or(TMP_BYTES)),
         inodes: host_folder.is_none().then(|| limits.tmp_inodes.unwrap_or(TMP_INODES)),
         executable: executes(profile, |root| matches!(root, Root::Tmp | Root::Home)),
@@ -215,7 +280,8 @@ pub fn view(
         build.rules = build.rules_alone(folder)?;
         build.mounts.clear();
     }
-    let Builder { mounts, rules, .. } = build;
+    let Builder { mounts, mut rules, .. } = build;
+    rules.retain(|rule| !rule.rights.known().is_none());
     let workspace_executable = executes(profile, |root| root == Root::Workspace);
     Ok(View { mounts, scratch, workspace_executable, rules })
 }
@@ -234,12 +300,14 @@ struct Builder<'b> {
 }
 
 impl Builder<'_> {
-    fn allow(&mut self, path: impl Into<PathBuf>, rights: Rights) {
-        self.rules.push(Rule { at: RuleAt::Host(path.into()), rights });
+    fn allow(&mut self, path: impl Into<PathBuf>, rights: Rights, place: &str) {
+        let place = place.to_owned();
+        self.rules.push(Rule { at: RuleAt::Host(path.into()), rights, place });
     }
 
-    fn allow_view(&mut self, path: &str, rights: Rights) {
-        self.rules.push(Rule { at: RuleAt::View(path.into()), rights });
+    fn allow_view(&mut self, path: &str, rights: Rights, place: &str) {
+        let place = place.to_owned();
+        self.rules.push(Rule { at: RuleAt::View(path.into()), rights, place });
     }
 
     fn absent(&self) -> Result<(), Refusal> {
@@ -258,17 +326,29 @@ impl Builder<'_> {
 
     fn scratch_rules(&mut self, scratch: &Scratch) {
         let tmp = |spec: &PathSpec| matches!(spec.root, Root::Tmp | Root::Home);
-        let mut rights = Rights::NONE;
-        if self.profile.read.iter().any(|entry| tmp(&entry.path)) {
+        let (mut rights, mut places) = (Rights::NONE, Vec::new());
+        for entry in self.profile.read.iter().filter(|entry| tmp(&entry.path)) {
             rights = rights.and(Rights::read());
+            places.push(entry.place.as_str());
         }
         for write in self.profile.write.iter().filter(|write| tmp(&write.entry.path)) {
             rights = rights.and(make_rights(write.make));
+            places.push(&write.entry.place);
+        }
+        for entry in self.profile.execute.iter().filter(|entry| tmp(&entry.path)) {
+            places.push(&entry.place);
         }
         rights = if scratch.executable { rights.and(Rights::execute()) } else { rights };
-        self.allow_view(TMP, rights);
-        self.allow_view("/dev/shm", rights);
+        let place = places.join(", ");
+        self.allow_view(TMP, rights, &place);
+        self.allow_view("/dev/shm", rights, &place);
     }
+}
+
+/// Joins the places of entries with this root.
+fn places_of(entries: &[Entry], root: Root) -> String {
+    let of_root = entries.iter().filter(|entry| entry.path.root == root);
+    of_root.map(|entry| entry.place.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// What may be done at a writable place.

@@ -7,7 +7,7 @@ use crate::profile::Profile;
 use crate::record::{Access, Code, Refusal, Rung, Text};
 use crate::sys;
 use nix::fcntl::OFlag;
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -66,7 +66,7 @@ pub(super) fn take_number(
 }
 
 /// Who the command is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// User id, as the supervisor sees it.
     pub uid: u32,
@@ -76,6 +76,23 @@ pub struct Identity {
     pub swapped_with: Option<(u32, u32)>,
     /// Whether the supervisor is an ordinary user and the command the same one.
     pub same_user: bool,
+    /// Whether the ids belong to no account and were free when they were taken.
+    pub taken: bool,
+}
+
+/// Ids that were taken are written as `null`: all of them are alike, and which one is free depends
+/// on what else runs, so a plan must not differ by them. The record names them beside the plan.
+impl Serialize for Identity {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let steady = |id: u32| (!self.taken).then_some(id);
+        let mut fields = out.serialize_struct("Identity", 5)?;
+        fields.serialize_field("uid", &steady(self.uid))?;
+        fields.serialize_field("gid", &steady(self.gid))?;
+        fields.serialize_field("swapped_with", &self.swapped_with)?;
+        fields.serialize_field("same_user", &self.same_user)?;
+        fields.serialize_field("taken", &self.taken)?;
+        fields.end()
+    }
 }
 
 /// The identity and what it needs.
@@ -107,7 +124,7 @@ pub fn choose(
     }
     if host.mode == Mode::User {
         let (uid, gid) = (host.uid, host.gid);
-        let identity = Identity { uid, gid, swapped_with: None, same_user: true };
+        let identity = Identity { uid, gid, swapped_with: None, same_user: true, taken: false };
         return Ok(Chosen { identity, userns: None, slot: None });
     }
     let plain = of_its_own(slots, passwd)?;
@@ -143,9 +160,10 @@ fn without_namespaces(
     profile: &Profile,
     access: Access,
 ) -> Result<Chosen, Refusal> {
-    let same_user = Identity { uid: host.uid, gid: host.gid, swapped_with: None, same_user: true };
     if host.uid != 0 {
-        return Ok(Chosen { identity: same_user, userns: None, slot: None });
+        let (uid, gid) = (host.uid, host.gid);
+        let identity = Identity { uid, gid, swapped_with: None, same_user: true, taken: false };
+        return Ok(Chosen { identity, userns: None, slot: None });
     }
     if access >= Access::WorkspaceWrite {
         return as_owner(workspace, profile, "there are no mounts here that could swap owners");
@@ -160,7 +178,7 @@ fn of_its_own(slots: &Path, passwd: &str) -> Result<Chosen, Refusal> {
         Refusal::new(Code::Host, "a user id for the command", error.to_string(), next)
     })?;
     let (uid, gid) = (slot.uid, slot.uid);
-    let identity = Identity { uid, gid, swapped_with: None, same_user: false };
+    let identity = Identity { uid, gid, swapped_with: None, same_user: false, taken: true };
     Ok(Chosen { identity, userns: None, slot: Some(slot) })
 }
 
@@ -178,6 +196,6 @@ fn as_owner(workspace: &Workspace, profile: &Profile, why: &str) -> Result<Chose
             ),
         ));
     }
-    let identity = Identity { uid, gid, swapped_with: None, same_user: false };
+    let identity = Identity { uid, gid, swapped_with: None, same_user: false, taken: false };
     Ok(Chosen { identity, userns: None, slot: None })
 }

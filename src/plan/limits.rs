@@ -9,6 +9,15 @@ use crate::sys::cgroup::{Ceilings, Kept};
 use nix::sys::resource::Resource;
 use serde::Serialize;
 
+/// Returns where the profile sets a limit, or why every run has it.
+fn place(profile: &Profile, name: &str) -> String {
+    let set = profile.places.get(&format!("limits.{name}")).map(str::to_owned);
+    set.unwrap_or_else(|| match name {
+        "core" => "always: a core file would hold what the command read".to_owned(),
+        _ => "always: where no profile says".to_owned(),
+    })
+}
+
 /// Who keeps a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -24,7 +33,7 @@ pub enum Keeper {
 }
 
 /// A limit as it is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Limit {
     /// Its name: the profile's key, or `core`, `output`, `timeout`.
     pub name: &'static str,
@@ -32,6 +41,8 @@ pub struct Limit {
     pub value: u64,
     /// Who keeps it.
     pub keeper: Keeper,
+    /// Where it comes from.
+    pub place: String,
 }
 
 /// Returns what a run's group is asked to keep.
@@ -40,15 +51,20 @@ pub fn ceilings(profile: &Profile) -> Ceilings {
     Ceilings { memory: limits.memory, pids: limits.pids, cpu: limits.cpu.is_some() }
 }
 
-/// Returns every limit of a run whose group keeps `kept`.
+/// Returns every limit of a run whose group keeps `kept`. `output`, in bytes, and `timeout`, in
+/// milliseconds, come with their places.
 pub fn limits(
     profile: &Profile,
     kept: Kept,
     scratch: &Scratch,
-    output_bytes: u64,
-    timeout_ms: u64,
+    output: (u64, String),
+    timeout: (u64, String),
 ) -> Vec<Limit> {
     let limits = &profile.limits;
+    let of_profile = |name, value, keeper| {
+        let place = place(profile, name);
+        Limit { name, value, keeper, place }
+    };
     let unless = |kept: bool, value: Option<u64>| value.filter(|_| !kept);
     let numbered = [
         // Of every process for itself, and only what it can write to.
@@ -66,7 +82,7 @@ pub fn limits(
         // A second stays for the signal that tells; at the hard limit the kernel just kills.
         let own = if resource == Resource::RLIMIT_CPU { own.saturating_sub(1) } else { own };
         let keeper = Keeper::Rlimit(resource as u32);
-        value.map(|value| Limit { name, value: value.min(own), keeper })
+        value.map(|value| of_profile(name, value.min(own), keeper))
     });
     let grouped = [
         ("memory", kept.memory, limits.memory),
@@ -74,18 +90,19 @@ pub fn limits(
         ("cpu", kept.cpu, limits.cpu),
     ];
     let grouped = grouped.into_iter().filter_map(|(name, kept, value)| {
-        value.filter(|_| kept).map(|value| Limit { name, value, keeper: Keeper::Group })
+        value.filter(|_| kept).map(|value| of_profile(name, value, Keeper::Group))
     });
-    let others = [
-        ("tmp", scratch.size, Keeper::Scratch),
-        ("tmp_inodes", scratch.inodes, Keeper::Scratch),
-        ("output", Some(output_bytes), Keeper::Supervisor),
-        ("timeout", Some(timeout_ms), Keeper::Supervisor),
-    ];
+    let others =
+        [("tmp", scratch.size, Keeper::Scratch), ("tmp_inodes", scratch.inodes, Keeper::Scratch)];
     let others = others
         .into_iter()
-        .filter_map(|(name, value, keeper)| value.map(|value| Limit { name, value, keeper }));
-    rlimits.chain(grouped).chain(others).collect()
+        .filter_map(|(name, value, keeper)| value.map(|value| of_profile(name, value, keeper)));
+    let counted = [("output", output), ("timeout", timeout)];
+    let counted = counted.map(|(name, (value, place))| {
+        let keeper = Keeper::Supervisor;
+        Limit { name, value, keeper, place }
+    });
+    rlimits.chain(grouped).chain(others).chain(counted).collect()
 }
 
 #[cfg(test)]
@@ -98,8 +115,9 @@ mod tests {
         let mut profile = shipped.get("build").expect("build").clone();
         profile.limits.cpu = Some(9);
         let (path, size, inodes) = ("/tmp".into(), Some(1), Some(2));
-        let scratch = Scratch { path, size, inodes, executable: false };
-        let all = limits(&profile, kept, &scratch, 3, 4);
+        let scratch = Scratch { path, written: "/tmp", size, inodes, executable: false };
+        let (output, timeout) = ((3, String::new()), (4, String::new()));
+        let all = limits(&profile, kept, &scratch, output, timeout);
         let rlimit = |keeper| if matches!(keeper, Keeper::Rlimit(_)) { RLIMIT } else { keeper };
         all.into_iter().map(|limit| (limit.name, rlimit(limit.keeper))).collect()
     }
@@ -127,8 +145,11 @@ mod tests {
 
     #[test]
     fn the_plans_form_names_the_keeper() {
-        let limit = Limit { name: "pids", value: 5, keeper: Keeper::Rlimit(6) };
-        let text = serde_json::json!({"name": "pids", "value": 5, "keeper": {"rlimit": 6}});
+        let (keeper, place) = (Keeper::Rlimit(6), "a.toml:1:1".to_owned());
+        let limit = Limit { name: "pids", value: 5, keeper, place };
+        let text = serde_json::json!({
+            "name": "pids", "value": 5, "keeper": {"rlimit": 6}, "place": "a.toml:1:1",
+        });
         assert_eq!(serde_json::json!(limit), text);
         assert_eq!(serde_json::json!(Keeper::Group), "group");
     }

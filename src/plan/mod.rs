@@ -21,10 +21,11 @@ pub mod workspace;
 
 use crate::catalog::Template;
 use crate::catalog::identity::Program;
-use crate::profile::{Nested, Profile};
+use crate::profile::{Nested, Profile, Root, SyscallSet};
 use crate::record::{Access, Code, Digest, ProgramFile, Refusal, Rung, Text};
 use crate::sys::cgroup::Kept;
-use crate::sys::seccomp::{Set, Sockets};
+use crate::sys::seccomp::Sockets;
+use environment::Variable;
 use filesystem::View;
 use host::Host;
 use identity::Identity;
@@ -42,6 +43,8 @@ use workspace::{Inode, Workspace};
 pub const TIMEOUT_MS_DEFAULT: u64 = 300_000;
 /// How much of each output stream is passed on where the template names nothing, in bytes.
 pub const OUTPUT_BYTES_DEFAULT: u64 = 1 << 20;
+
+const NO_TEMPLATE_SAYS: &str = "always: where the template says nothing";
 
 /// A toolchain that lives outside the system folders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,10 +75,14 @@ pub struct GitIdentity {
 pub struct Settings {
     /// Where programs are looked up.
     pub path: Vec<PathBuf>,
+    /// Where the catalog names these folders; for messages only.
+    pub path_place: String,
     /// Toolchains.
     pub toolchains: Vec<Toolchain>,
     /// Who commits.
     pub git_identity: GitIdentity,
+    /// Where the configuration names who commits, if it does; for messages only.
+    pub identity_place: Option<String>,
     /// The weakest rung that the operator accepts, by profile, where that is weaker than the
     /// profile asks.
     pub rungs: BTreeMap<String, Rung>,
@@ -99,6 +106,8 @@ pub struct Given<'g> {
 pub struct Call<'c> {
     /// The template that fits.
     pub template: &'c Template,
+    /// Where the catalog has the template.
+    pub place: String,
     /// What it may do.
     pub access: Access,
     /// The argument vector that will be executed, without an interpreter.
@@ -131,8 +140,7 @@ pub struct Plan {
     /// The interpreter of a `#!` program.
     pub interpreter: Option<ProgramFile>,
     /// The environment.
-    #[serde(serialize_with = "variables_as_text")]
-    pub environment: BTreeMap<String, OsString>,
+    pub environment: BTreeMap<String, Variable>,
     /// The workspace's path.
     #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,
@@ -159,11 +167,12 @@ pub struct Plan {
     pub identity: Identity,
     /// Files.
     pub view: View,
+    /// Namespaces of the run's own.
+    pub namespaces: Vec<&'static str>,
     /// Whether the loopback interface is up; there is no other network.
     pub loopback: bool,
     /// System calls.
-    #[serde(serialize_with = "sets_as_text")]
-    pub syscalls: Vec<Set>,
+    pub syscalls: Vec<syscalls::Listed>,
     /// Sockets.
     #[serde(serialize_with = "debug_as_text")]
     pub sockets: Sockets,
@@ -177,6 +186,8 @@ pub struct Plan {
     pub stdin_sha256: Option<Digest>,
     /// What a reader of the record must know.
     pub notes: Vec<String>,
+    /// Where the members without a place of their own come from, by their names.
+    pub places: BTreeMap<&'static str, String>,
     #[serde(skip)]
     digest: OnceLock<Digest>,
 }
@@ -202,11 +213,8 @@ impl Plan {
             settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name)).collect();
         let view = filesystem::view(call, profile, &toolchains, given.scratch, &mut notes)?;
         let sockets = if bare { Sockets::None } else { syscalls::sockets(profile, loopback) };
-        let template_ms = call.template.timeout_s.map(|s| u64::from(s) * 1_000);
-        let longest = template_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
-        let timeout_ms = call.timeout_ms.map_or(longest, |asked| asked.min(longest));
-        let output_kib = call.template.output_kib.map(|kib| u64::from(kib) << 10);
-        let output_bytes = output_kib.unwrap_or(OUTPUT_BYTES_DEFAULT);
+        let (timeout, output) = (timeout(call), output(call));
+        let (timeout_ms, output_bytes) = (timeout.0, output.0);
         let (argv, interpreter) = executed(call);
         Ok(Self {
             argv,
@@ -230,8 +238,10 @@ impl Plan {
             lacks: rung::lacks(host, rung, given.kept),
             brokered: bare && host.brokers && call.access >= Access::WorkspaceWrite,
             identity: given.identity,
-            limits: limits::limits(profile, given.kept, &view.scratch, output_bytes, timeout_ms),
+            places: places(call, profile, bare),
+            limits: limits::limits(profile, given.kept, &view.scratch, output, timeout),
             view,
+            namespaces: rung::namespaces(host, rung),
             loopback,
             syscalls: syscalls::sets(profile),
             sockets,
@@ -244,8 +254,8 @@ impl Plan {
     }
 
     /// Returns a limit; where both the group and each process have it, the group's.
-    pub fn limit(&self, name: &str) -> Option<Limit> {
-        self.limits.iter().rev().find(|limit| limit.name == name).copied()
+    pub fn limit(&self, name: &str) -> Option<&Limit> {
+        self.limits.iter().rev().find(|limit| limit.name == name)
     }
 
     /// Returns the digest of the plan: SHA-256 of its JSON form.
@@ -254,11 +264,15 @@ impl Plan {
     }
 
     fn make_digest(&self) -> Digest {
+        Digest(Sha256::digest(self.json()).into())
+    }
+
+    /// Returns the plan's JSON form, one line: the bytes that the digest is made of.
+    pub fn json(&self) -> String {
         // Serialising plain values into memory cannot fail; if it did, every plan would get the
         // digest of nothing, and the receipt of one run would still not open another's gate,
         // because the receipt also names its call.
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        Digest(Sha256::digest(json).into())
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
@@ -271,6 +285,51 @@ fn executed(call: &Call<'_>) -> (Vec<Text>, Option<ProgramFile>) {
     let argv =
         interpreter.prefix.iter().map(Text::from).chain([script]).chain(given().skip(1)).collect();
     (argv, call.interpreter_sha256.map(|digest| file.record(digest)))
+}
+
+/// Returns the deadline in milliseconds, and where it comes from.
+fn timeout(call: &Call<'_>) -> (u64, String) {
+    let of_template = call.template.timeout_s.map(|s| (u64::from(s) * 1_000, call.place.clone()));
+    let longest = of_template.unwrap_or((TIMEOUT_MS_DEFAULT, NO_TEMPLATE_SAYS.to_owned()));
+    match call.timeout_ms {
+        Some(asked) if asked < longest.0 => (asked, "the call".to_owned()),
+        _ => longest,
+    }
+}
+
+/// Returns how much of each stream is passed on, in bytes, and where that comes from.
+fn output(call: &Call<'_>) -> (u64, String) {
+    let of_template =
+        call.template.output_kib.map(|kib| (u64::from(kib) << 10, call.place.clone()));
+    of_template.unwrap_or((OUTPUT_BYTES_DEFAULT, NO_TEMPLATE_SAYS.to_owned()))
+}
+
+/// Says where the members of a plan come from that have no place of their own.
+fn places(call: &Call<'_>, profile: &Profile, bare: bool) -> BTreeMap<&'static str, String> {
+    let unless = |place: Option<&str>, why: &str| place.unwrap_or(why).to_owned();
+    let network = Some(profile.network.place.as_str()).filter(|place| !place.is_empty());
+    let sockets = syscalls::place(profile, SyscallSet::SocketsLocal);
+    let without = "always: a tree without namespaces has none";
+    let executable =
+        profile.execute.iter().find(|entry| matches!(entry.path.root, Root::Tmp | Root::Home));
+    let executable = executable.map(|entry| entry.place.as_str());
+    let (loopback, sockets) = match bare {
+        true => (without.to_owned(), without.to_owned()),
+        false => (
+            unless(network, "always: where no profile says"),
+            unless(sockets, "always: where no profile has sockets-local"),
+        ),
+    };
+    BTreeMap::from([
+        ("template", call.place.clone()),
+        ("access", call.place.clone()),
+        ("profile", call.place.clone()),
+        ("rung", unless(profile.places.get("rung"), "always: what this host gives")),
+        ("namespaces", "always: whatever a profile says".to_owned()),
+        ("loopback", loopback),
+        ("sockets", sockets),
+        ("scratch.executable", unless(executable, "always: where no profile says")),
+    ])
 }
 
 /// Programs that a command starts are not recorded in this version, so a profile that promises
@@ -289,17 +348,6 @@ fn nested_is_off(profile: &Profile) -> Result<(), Refusal> {
 
 fn as_text<S: Serializer>(path: impl AsRef<OsStr>, out: S) -> Result<S::Ok, S::Error> {
     Text::from(path.as_ref()).serialize(out)
-}
-
-fn variables_as_text<S: Serializer>(
-    variables: &BTreeMap<String, OsString>,
-    out: S,
-) -> Result<S::Ok, S::Error> {
-    out.collect_map(variables.iter().map(|(name, value)| (name, Text::from(value))))
-}
-
-fn sets_as_text<S: Serializer>(sets: &[Set], out: S) -> Result<S::Ok, S::Error> {
-    out.collect_seq(sets.iter().map(|set| format!("{set:?}")))
 }
 
 fn debug_as_text<S: Serializer>(value: &Sockets, out: S) -> Result<S::Ok, S::Error> {

@@ -62,14 +62,19 @@ pub(super) fn of_run(
     Ok(rung)
 }
 
+/// Names the namespaces of a run.
+pub(super) fn namespaces(host: &Host, rung: Rung) -> Vec<&'static str> {
+    if rung >= Rung::C {
+        return Vec::new();
+    }
+    let user = (host.mode == Mode::User).then_some("user");
+    user.into_iter().chain(["mount", "pid", "ipc", "uts", "cgroup", "net"]).collect()
+}
+
 /// Names the layers of a run.
 pub fn layers(host: &Host, rung: Rung, kept: Kept) -> Vec<String> {
     let landlock = format!("landlock:{}", host.landlock);
-    let mut layers = Vec::new();
-    if rung < Rung::C {
-        layers.extend((host.mode == Mode::User).then_some("user"));
-        layers.extend(["mount", "pid", "ipc", "uts", "cgroup", "net"]);
-    }
+    let mut layers = namespaces(host, rung);
     layers.extend([landlock.as_str(), "seccomp", "rlimits"]);
     layers.extend(kept.kill.then_some("cgroup-kill"));
     layers.extend((kept.memory && kept.pids).then_some("cgroup-limits"));

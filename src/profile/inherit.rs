@@ -246,6 +246,8 @@ fn merge(parent: Option<&Profile>, draft: &Draft, source: &Source) -> Option<Pro
     let own_network = draft.network.as_ref().map(|network| network.value.clone());
     let mut environment = parent.map(|above| above.environment.clone()).unwrap_or_default();
     environment.extend(draft.environment.clone());
+    let mut places = parent.map(|above| above.places.clone()).unwrap_or_default();
+    places.0.extend(draft.places.0.clone());
     Some(Profile {
         name: draft.name.value.clone(),
         why: draft.why.clone(),
@@ -265,6 +267,7 @@ fn merge(parent: Option<&Profile>, draft: &Draft, source: &Source) -> Option<Pro
         limits: merge_limits(parent.map(|above| above.limits).unwrap_or_default(), draft.limits),
         environment,
         nested: draft.nested.or(parent.map(|above| above.nested)).unwrap_or(super::Nested::Off),
+        places,
     })
 }
 

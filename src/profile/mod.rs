@@ -215,6 +215,26 @@ impl Limits {
     }
 }
 
+/// Where single values of a profile stand, such as `limits.pids` at `base.toml:46:14`; for messages
+/// only.
+#[derive(Debug, Clone, Default, Eq)]
+pub struct Places(BTreeMap<String, String>);
+
+impl Places {
+    /// Returns the place of a value by its key: `rung`, `syscalls.base`, `limits.pids`,
+    /// `environment.LANG`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+}
+
+/// All are equal: profiles are equal if they say the same, wherever it stands.
+impl PartialEq for Places {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 /// What a command may touch, with everything inherited merged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
@@ -250,6 +270,8 @@ pub struct Profile {
     pub environment: BTreeMap<String, String>,
     /// What happens when the command starts further programs.
     pub nested: Nested,
+    /// Where the values without a place of their own stand.
+    pub places: Places,
 }
 
 impl Profile {

@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 use super::path::{PathSpec, Root, stray_brace};
-use super::{Entry, Limits, Make, MakeSet, Nested, Network, NetworkMode, SyscallSet, Write};
+use super::{
+    Entry, Limits, Make, MakeSet, Nested, Network, NetworkMode, Places, SyscallSet, Write,
+};
 use crate::record::{Rung, is_unsafe_to_show};
 use crate::source::{At, Source, Table, check_variable};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +43,8 @@ pub(super) struct Draft {
     pub(super) limits: Limits,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) nested: Option<Nested>,
+    /// Where values without a place of their own stand.
+    pub(super) places: Places,
     /// Place of every entry of this file, and where that is in the text.
     pub(super) spans: BTreeMap<String, Range<usize>>,
 }
@@ -48,11 +52,15 @@ pub(super) struct Draft {
 /// Reads the top table of the file `stem.toml`; `known` are the stems of all files.
 pub(super) fn draft(top: &Table<'_>, stem: &str, known: &BTreeSet<String>) -> Option<Draft> {
     let mut spans = BTreeMap::new();
+    let mut places = Places::default();
     schema(top);
     let name = name(top, stem);
     let why = why(top);
     let inherits = inherits(top, known);
     let rung = rung(top);
+    if let Some(rung) = &rung {
+        note(&mut places, top, "rung", &rung.span);
+    }
     let operands_only = flag(top, "operands_only");
     let run_as_owner = flag(top, "run_as_owner").map(|on| on.value);
     let read = entries(top, "read", anywhere, &mut spans);
@@ -62,9 +70,9 @@ pub(super) fn draft(top: &Table<'_>, stem: &str, known: &BTreeSet<String>) -> Op
     let mask = entries(top, "mask", below_workspace_or_absolute, &mut spans);
     let absent = entries(top, "absent", below_workspace, &mut spans);
     let network = network(top);
-    let syscalls = syscalls(top);
-    let limits = limits(top);
-    let environment = environment(top);
+    let syscalls = syscalls(top, &mut places);
+    let limits = limits(top, &mut places);
+    let environment = environment(top, &mut places);
     let nested = nested(top);
     Some(Draft {
         name: name?,
@@ -84,8 +92,14 @@ pub(super) fn draft(top: &Table<'_>, stem: &str, known: &BTreeSet<String>) -> Op
         limits,
         environment,
         nested,
+        places,
         spans,
     })
+}
+
+/// Remembers where a value stands.
+fn note(places: &mut Places, table: &Table<'_>, key: &str, span: &Range<usize>) {
+    places.0.insert(key.to_owned(), table.source().place(span.start));
 }
 
 /// Checks the version of the file's form.
@@ -266,7 +280,7 @@ fn network(top: &Table<'_>) -> Option<At<Network>> {
     Some(At { value: Network { mode: mode.value, why: why?, place }, span: mode.span })
 }
 
-fn syscalls(top: &Table<'_>) -> Vec<SyscallSet> {
+fn syscalls(top: &Table<'_>, places: &mut Places) -> Vec<SyscallSet> {
     let Some(table) = top.table("syscalls") else { return Vec::new() };
     let sets = table.strings("sets");
     table.done();
@@ -277,10 +291,14 @@ fn syscalls(top: &Table<'_>) -> Vec<SyscallSet> {
         table.source().fault_hint(&table.key_span("sets"), "`sets` is empty", hint);
     }
     let set = |text| word(table.source(), text, SyscallSet::ALL, SyscallSet::as_str);
-    sets.iter().filter_map(set).map(|set| set.value).collect()
+    let sets: Vec<At<SyscallSet>> = sets.iter().filter_map(set).collect();
+    for set in &sets {
+        note(places, &table, &format!("syscalls.{}", set.value.as_str()), &set.span);
+    }
+    sets.into_iter().map(|set| set.value).collect()
 }
 
-fn limits(top: &Table<'_>) -> Limits {
+fn limits(top: &Table<'_>, places: &mut Places) -> Limits {
     let Some(table) = top.table("limits") else { return Limits::default() };
     // A limit of nothing would stop every run, and does not mean "no limit".
     let above_zero = |limit: Option<At<u64>>| {
@@ -301,13 +319,17 @@ fn limits(top: &Table<'_>) -> Limits {
         tmp_inodes: above_zero(table.number("tmp_inodes", TMP_INODES_MAX)),
     };
     table.done();
+    for (name, _) in limits.named() {
+        note(places, &table, &format!("limits.{name}"), &table.key_span(name));
+    }
     limits
 }
 
-fn environment(top: &Table<'_>) -> BTreeMap<String, String> {
+fn environment(top: &Table<'_>, places: &mut Places) -> BTreeMap<String, String> {
     let variables = top.string_map("environment");
     for (name, value) in &variables {
         variable(top.source(), name, value);
+        note(places, top, &format!("environment.{}", name.value), &name.span);
     }
     variables.into_iter().map(|(name, value)| (name.value, value.value)).collect()
 }

@@ -21,14 +21,17 @@ pub(super) struct Decided<'r> {
     pub(super) rules: &'r Rules,
     pub(super) profile: &'r Profile,
     pub(super) call: Call<'r>,
+    pub(super) verdict: Verdict,
 }
 
 impl Supervisor {
-    /// Decides a request. `opened` is its workspace, or why that cannot be one.
+    /// Decides a request. `opened` is its workspace, or why that cannot be one; `shown` lets a
+    /// template that asks pass, because its call is only to be looked at.
     pub(super) fn decide<'r>(
         &'r self,
         request: &Request,
         opened: &'r Result<Workspace, Refusal>,
+        shown: bool,
     ) -> Result<Decided<'r>, Refused> {
         let rules = self.rules.as_ref().map_err(config_refusal)?;
         let timeout_ms = request.timeout.as_deref().map(parse_timeout).transpose()?;
@@ -43,7 +46,7 @@ impl Supervisor {
         let cwd = working_folder(workspace, request.cwd.as_deref()).map_err(named)?;
         let (program, digests) =
             self.program(rules, &matched, profile, workspace).map_err(named)?;
-        if matched.verdict == Verdict::Ask {
+        if matched.verdict == Verdict::Ask && !shown {
             return Err(named(nobody_to_ask(&template.id, &request.argv)));
         }
         let stdin_sha256 = stdin_digest(&request.stdin).map_err(named)?;
@@ -51,6 +54,7 @@ impl Supervisor {
         let operands = operands.filter_map(|at| request.argv.get(at).cloned()).collect();
         let call = Call {
             template,
+            place: rules.catalog.source_place(template),
             access: template.access,
             argv: matched.executed(&request.argv),
             operands,
@@ -62,7 +66,7 @@ impl Supervisor {
             timeout_ms,
             stdin_sha256,
         };
-        Ok(Decided { rules, profile, call })
+        Ok(Decided { rules, profile, call, verdict: matched.verdict })
     }
 
     /// Pins the program and everything it needs to be executed.

@@ -363,8 +363,8 @@ pub(super) fn intent(
 /// behind its length in 32 bits, big-endian.
 fn environment_digest(plan: &Plan) -> Digest {
     let mut hash = Sha256::new();
-    for (name, value) in &plan.environment {
-        for part in [name.as_bytes(), value.as_encoded_bytes()] {
+    for (name, variable) in &plan.environment {
+        for part in [name.as_bytes(), variable.value.as_encoded_bytes()] {
             hash.update(u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
             hash.update(part);
         }

@@ -2,6 +2,7 @@
 //! happens here, in the parent.
 
 use crate::plan::Plan;
+use crate::plan::environment::Variable;
 use crate::plan::filesystem::{Mount, Rule, RuleAt};
 use crate::plan::host::identity_map_steps;
 use crate::plan::limits::{Keeper, Limit};
@@ -163,17 +164,18 @@ pub(super) fn inner(
     if layers.seccomp {
         // The filter of set-id bits was inherited from the spawning thread.
         steps.push(Step::Filter { program: sys::seccomp::socket_filter(plan.sockets)? });
-        let program = sys::seccomp::positive_list(&plan.syscalls)?.into();
+        let sets: Vec<_> = plan.syscalls.iter().map(|listed| listed.set).collect();
+        let program = sys::seccomp::positive_list(&sets)?.into();
         steps.push(Step::Filter { program });
     }
     steps.push(Step::DefaultSignals);
     steps.push(Step::Report);
     steps.push(Step::Gate { fd: ends.gate.as_raw_fd() });
     let argv = plan.argv.iter().map(|arg| c_string(&OsString::from(arg.clone())));
-    let variable = |(name, value): (&String, &OsString)| {
+    let variable = |(name, variable): (&String, &Variable)| {
         let mut pair = OsString::from(name);
         pair.push("=");
-        pair.push(value);
+        pair.push(&variable.value);
         c_string(&pair)
     };
     let image = Image::new(argv.collect(), plan.environment.iter().map(variable).collect());
@@ -198,7 +200,7 @@ fn last(plan: &Plan, ends: &Ends) -> Vec<Step> {
         Step::Place { from: ends.status.as_raw_fd(), at: 3 },
         Step::Place { from: ends.life.as_raw_fd(), at: 4 },
     ];
-    if let Some(limit) = plan.limit("pids").as_ref().and_then(set_limit) {
+    if let Some(limit) = plan.limit("pids").and_then(set_limit) {
         steps.push(limit);
         argv.push(c_string("pids".as_ref()));
     }
@@ -210,16 +212,18 @@ fn last(plan: &Plan, ends: &Ends) -> Vec<Step> {
 /// Builds the Landlock ruleset of everything that exists before the view is made.
 pub(super) fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd> {
     let mut rules = Rules::new(plan.loopback)?;
-    for Rule { at, rights } in &plan.view.rules {
+    for Rule { at, rights, .. } in &plan.view.rules {
         if rights.is_none() {
             continue;
         }
         match at {
-            RuleAt::Host(path) => match sys::mount::open_host(&c_path(path)) {
-                Ok(file) => rules.allow(&file, *rights)?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            },
+            RuleAt::Host(path) | RuleAt::Scratch(path) => {
+                match sys::mount::open_host(&c_path(path)) {
+                    Ok(file) => rules.allow(&file, *rights)?,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
             RuleAt::Inside(path, inode) => {
                 // The very file that the rule is about is compared, not its name once more.
                 let file = sys::mount::open_exact(workspace, &c_path(path))?;

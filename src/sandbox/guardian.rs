@@ -127,7 +127,7 @@ fn enter(plan: &Plan, ruleset: Option<i32>) -> Vec<Step> {
 /// A limit; the number of processes is counted for the whole user, so those that there are already
 /// are added.
 fn set_shared_limit(plan: &Plan, limit: &Limit) -> Option<Step> {
-    let mut limit = *limit;
+    let mut limit = limit.clone();
     if limit.name == "pids" {
         let own = nix::sys::resource::getrlimit(Resource::RLIMIT_NPROC);
         let most = own.map_or(u64::MAX, |(_, hard)| hard);

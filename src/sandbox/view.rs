@@ -37,7 +37,7 @@ impl<'p> Steps<'p> {
             self.serve(mount);
             match mount {
                 Mount::Host { path, writable, .. } => self.clone_host(slot, path, *writable),
-                Mount::Device { path, rdev } => self.clone_device(slot, path, *rdev),
+                Mount::Device { path, rdev, .. } => self.clone_device(slot, path, *rdev),
                 Mount::Piece(piece) => self.clone_piece(slot, piece),
                 _ => {}
             }
@@ -54,7 +54,7 @@ impl<'p> Steps<'p> {
             }
         }
         for mount in &self.plan.view.mounts {
-            if let Mount::Link { path, to } = mount {
+            if let Mount::Link { path, to, .. } = mount {
                 self.folders_above(path);
                 let target = c_string(to.as_os_str());
                 self.push(Step::Link { target, dir: Dir::Cwd, path: staged(path) });
@@ -237,7 +237,7 @@ impl<'p> Steps<'p> {
     /// Adds the Landlock rule of a place that exists only now.
     pub(super) fn view_rule(&mut self, at: &str, fd: Slot) {
         let Some(ruleset) = self.landlock else { return };
-        for Rule { at: rule_at, rights } in &self.plan.view.rules {
+        for Rule { at: rule_at, rights, .. } in &self.plan.view.rules {
             let here = matches!(rule_at, RuleAt::View(path) if path == Path::new(at));
             if here && rights.bits() != 0 {
                 self.push(Step::Rule { ruleset, fd, access: rights.bits() });
@@ -261,17 +261,10 @@ impl<'p> Steps<'p> {
         for (slot, piece) in self.pieces() {
             if piece.at.as_os_str().is_empty() {
                 self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(&workspace) });
-            } else if !self.is_seen_through_another(piece) {
+            } else if !self.plan.view.is_seen_through_another(piece) {
                 self.attach(slot, &workspace.join(&piece.at), piece.folder);
             }
         }
-    }
-
-    /// A piece below another one that is a folder is seen through that, and never attached.
-    fn is_seen_through_another(&self, piece: &Piece) -> bool {
-        self.pieces().iter().any(|(_, other)| {
-            other.folder && other.at != piece.at && piece.at.starts_with(&other.at)
-        })
     }
 
     /// Held and covered places are found again below the attached piece, without following a
@@ -331,7 +324,7 @@ impl<'p> Steps<'p> {
             _ => return None,
         };
         let (slot, over) = self.pieces().get(piece).copied()?;
-        if self.is_seen_through_another(over) {
+        if self.plan.view.is_seen_through_another(over) {
             return None;
         }
         // The piece itself can be a file, beneath which nothing can be opened.

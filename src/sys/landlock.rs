@@ -129,9 +129,14 @@ impl Rights {
         self.0.is_empty()
     }
 
-    /// Returns the bits that this kernel knows.
+    /// Returns what of it this kernel knows.
+    pub fn known(self) -> Self {
+        Self(self.0 & AccessFs::from_all(status()))
+    }
+
+    /// Returns the bits of what this kernel knows.
     pub fn bits(self) -> u64 {
-        (self.0 & AccessFs::from_all(status())).bits()
+        self.known().0.bits()
     }
 }
 

@@ -17,14 +17,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+/// A system call: its name as `libc` writes it, with `SYS_` in front, and its number.
+type Call = (&'static str, i64);
+
 /// Writes a list of calls by the names that `libc` gives their numbers.
 macro_rules! calls {
-    ($($name:ident)*) => { &[$(libc::$name,)*] };
+    ($($name:ident)*) => { &[$((stringify!($name), libc::$name),)*] };
 }
 
 mod guarded;
+mod told;
 
 pub use guarded::{guarded_filter, neighbours_filter};
+pub use told::{Refused, always, by_arguments, refused};
 
 /// A named group of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,18 +58,18 @@ pub enum Sockets {
 }
 
 impl Set {
-    fn calls(self) -> &'static [i64] {
+    fn calls(self) -> &'static [Call] {
         match self {
             Self::Base => BASE,
             Self::Threads => THREADS,
             Self::Files => FILES,
             Self::SocketsLocal => SOCKETS,
-            Self::MemoryFiles => &[libc::SYS_memfd_create],
+            Self::MemoryFiles => calls! { SYS_memfd_create },
         }
     }
 }
 
-const BASE: &[i64] = calls! {
+const BASE: &[Call] = calls! {
     SYS_read SYS_write SYS_open SYS_close SYS_stat SYS_fstat SYS_lstat SYS_poll SYS_lseek SYS_mmap
     SYS_mprotect SYS_munmap SYS_brk SYS_rt_sigaction SYS_rt_sigprocmask SYS_rt_sigreturn SYS_ioctl
     SYS_pread64 SYS_pwrite64 SYS_readv SYS_writev SYS_access SYS_pipe SYS_select SYS_sched_yield
@@ -94,11 +99,15 @@ const BASE: &[i64] = calls! {
     SYS_process_mrelease SYS_vmsplice
 };
 
-/// Calls that `libc` does not name yet: `map_shadow_stack`, `futex_wake`, `futex_wait` and
-/// `futex_requeue` of Linux 6.6 and 6.7.
-const NEWER: &[i64] = &[453, 454, 455, 456];
+/// Calls of Linux 6.6 and 6.7 that `libc` does not name yet; in every list.
+const NEWER: &[Call] = &[
+    ("SYS_map_shadow_stack", 453),
+    ("SYS_futex_wake", 454),
+    ("SYS_futex_wait", 455),
+    ("SYS_futex_requeue", 456),
+];
 
-const THREADS: &[i64] = calls! {
+const THREADS: &[Call] = calls! {
     SYS_shmget SYS_shmat SYS_shmctl SYS_shmdt SYS_semget SYS_semop SYS_semctl SYS_semtimedop
     SYS_sched_setparam SYS_sched_getparam SYS_sched_setscheduler SYS_sched_getscheduler
     SYS_sched_get_priority_max SYS_sched_get_priority_min SYS_sched_rr_get_interval
@@ -106,7 +115,7 @@ const THREADS: &[i64] = calls! {
     SYS_mlockall SYS_munlockall
 };
 
-const FILES: &[i64] = calls! {
+const FILES: &[Call] = calls! {
     SYS_fsync SYS_fdatasync SYS_truncate SYS_ftruncate SYS_rename SYS_mkdir SYS_rmdir SYS_creat
     SYS_link SYS_unlink SYS_symlink SYS_chmod SYS_fchmod SYS_chown SYS_fchown SYS_lchown
     SYS_utime SYS_mknod SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_removexattr
@@ -116,7 +125,7 @@ const FILES: &[i64] = calls! {
     SYS_fallocate SYS_inotify_init1 SYS_renameat2 SYS_fchmodat2
 };
 
-const SOCKETS: &[i64] = calls! {
+const SOCKETS: &[Call] = calls! {
     SYS_connect SYS_accept SYS_sendto SYS_recvfrom SYS_sendmsg SYS_recvmsg SYS_shutdown SYS_bind
     SYS_listen SYS_getsockname SYS_getpeername SYS_setsockopt SYS_getsockopt SYS_accept4
     SYS_recvmmsg SYS_sendmmsg
@@ -124,7 +133,7 @@ const SOCKETS: &[i64] = calls! {
 
 /// Refused by name in every profile: other processes' memory and descriptors, namespaces and
 /// mounts, keys, kernel code and tracing, the machine's own state.
-const REFUSED: &[i64] = calls! {
+const REFUSED: &[Call] = calls! {
     SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_process_madvise SYS_kcmp
     SYS_pidfd_getfd SYS_keyctl SYS_add_key SYS_request_key SYS_bpf SYS_userfaultfd
     SYS_perf_event_open SYS_mount SYS_umount2 SYS_pivot_root SYS_chroot SYS_setns SYS_unshare
@@ -206,10 +215,10 @@ pub fn positive_list(sets: &[Set]) -> io::Result<Vec<libc::sock_filter>> {
 /// Lists where the answer changes: ascending first numbers, each with the answer from there on.
 fn answers(sets: &[Set]) -> Vec<(u32, u32)> {
     let mut by_number = BTreeMap::new();
-    for number in REFUSED {
+    for (_, number) in REFUSED {
         by_number.insert(*number as u32, NOT_PERMITTED);
     }
-    for number in NEWER.iter().chain(sets.iter().flat_map(|set| set.calls())) {
+    for (_, number) in NEWER.iter().chain(sets.iter().flat_map(|set| set.calls())) {
         by_number.insert(*number as u32, ALLOW);
     }
     changes(&by_number, NO_SUCH_CALL)

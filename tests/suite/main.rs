@@ -11,6 +11,7 @@ mod support;
 mod aliases;
 mod config;
 mod doctor;
+mod effective;
 mod everyday;
 mod filesystem;
 mod guarded_programs;

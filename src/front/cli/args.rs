@@ -5,7 +5,7 @@
 //! all of it. A comment of more than one paragraph that is to keep its lines is `verbatim`.
 
 use super::{help, names};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -139,6 +139,25 @@ pub(super) enum Command {
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
+    #[command(flatten)]
+    pub(super) call: CallArgs,
+    /// The session the call belongs to [default: one of its own]
+    ///
+    /// 1 to 64 letters, digits, `-`, `_` and `.`, written into the call's records. Nothing is
+    /// counted by session in this version.
+    #[arg(long, value_name = "ID", value_parser = session_id, verbatim_doc_comment)]
+    pub(super) session: Option<String>,
+    /// Print one JSON object instead of the command's output
+    #[arg(long)]
+    pub(super) json: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(super) argv: Vec<OsString>,
+}
+
+/// What a call is, beside its argument vector.
+#[derive(Debug, Args)]
+pub(super) struct CallArgs {
     /// The folder the command works in [default: the current folder]
     ///
     /// Links are followed once, at the start.
@@ -149,12 +168,6 @@ pub(super) struct RunArgs {
     /// Relative, without `..`.
     #[arg(long, value_name = "REL", verbatim_doc_comment)]
     pub(super) cwd: Option<PathBuf>,
-    /// The session the call belongs to [default: one of its own]
-    ///
-    /// 1 to 64 letters, digits, `-`, `_` and `.`, written into the call's records. Nothing is
-    /// counted by session in this version.
-    #[arg(long, value_name = "ID", value_parser = session_id, verbatim_doc_comment)]
-    pub(super) session: Option<String>,
     /// End the command after this time: N, Ns or Nm; at most the template's own
     ///
     /// From 1 second to a day. At most the template's own counts, or 300 seconds where it names
@@ -167,12 +180,6 @@ pub(super) struct RunArgs {
     /// the null device.
     #[arg(long, verbatim_doc_comment)]
     pub(super) stdin: bool,
-    /// Print one JSON object instead of the command's output
-    #[arg(long)]
-    pub(super) json: bool,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(super) argv: Vec<OsString>,
 }
 
 /// A session's id stands in every record of it: 1 to 64 letters, digits, `-`, `_` and `.`.
@@ -232,14 +239,21 @@ pub(super) enum ProfileCommand {
     /// Exit 0; 1 where the configuration, catalog or a profile has faults.
     #[command(verbatim_doc_comment)]
     List,
-    /// Print one profile with everything inherited, as TOML that loads again
+    /// Print one profile, or all that one command would get
     ///
-    /// Exit 0; 1 where the configuration, catalog or a profile has faults; 125 for an unknown name.
-    #[command(verbatim_doc_comment)]
-    Show {
-        /// The profile
-        name: String,
-    },
+    /// With a name: the profile with everything inherited, as TOML that loads again. Exit 0; 1
+    /// where the configuration, catalog or a profile has faults; 125 for an unknown name.
+    ///
+    /// With --effective and a command: the whole plan of that call, each part with the line of the
+    /// profile, catalog or configuration that it comes from, or `always` and why every run has it.
+    /// The call is decided and planned like one of `pinfold run`, and nothing is executed or
+    /// recorded. A template that asks prints its plan too. Exit 0; a call that would be refused
+    /// prints its refusal and exits as `pinfold run` would.
+    #[command(verbatim_doc_comment, after_long_help = help::SHOW)]
+    #[command(group = ArgGroup::new("effectively")
+        .args(["workspace", "cwd", "timeout", "stdin", "json", "argv"])
+        .multiple(true).conflicts_with("name"))]
+    Show(ShowArgs),
     /// Check profile files, or those of the configuration
     ///
     /// Exit 0; 1 where the configuration, catalog or a profile has faults.
@@ -248,6 +262,26 @@ pub(super) enum ProfileCommand {
         /// Files to check together with the shipped ones
         files: Vec<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The profile
+    #[arg(required_unless_present = "effective", conflicts_with = "effective")]
+    pub(super) name: Option<String>,
+    /// Print the plan of a command
+    #[arg(long, requires = "argv")]
+    pub(super) effective: bool,
+    #[command(flatten)]
+    pub(super) call: CallArgs,
+    /// Print one JSON object
+    ///
+    /// Members: `plan`, `decision`, `taken`, `syscalls`, `message`, `digest`.
+    #[arg(long, verbatim_doc_comment)]
+    pub(super) json: bool,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub(super) argv: Vec<OsString>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -73,6 +73,23 @@ The object of --json. Every member is always there:
   configuration   path, or null where there is none; faults, or null
   duration_ms     how long the examination took";
 
+pub(super) const SHOW: &str = "\
+The digest is that of the plan, and `plan_sha256` of the `intent` that a run of the same call
+writes, as long as nothing that the plan was made from changes: the files named in it, the
+configuration, the host. It is the SHA-256 of the plan's JSON without spaces, in the order of its
+members, byte for byte what --json prints as `plan`; docs/PROFILES.md shows how to make it again.
+
+Members of --json:
+
+  plan       the plan, or null where the call would be refused
+  decision   as in the reply of `pinfold run --json`; verdict is auto, ask or refuse
+  taken      uid, gid and scratch (a folder of the host, or null): what this call would have
+             taken. Another call may get others, all alike, so the plan has null and {tmp} for them
+  syscalls   allowed (name, place), refused (name, answer), arguments (calls, answer);
+             others is what every other call gets
+  message    the sentence that says why nothing would run, or null
+  digest     of the plan, or null";
+
 pub(super) const VERIFY: &str = "\
 Exit codes:
 

@@ -4,6 +4,7 @@
 mod args;
 mod config;
 mod doctor;
+mod effective;
 mod explain;
 mod help;
 mod init;
@@ -48,7 +49,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Doctor { json } => doctor::doctor(json, &surroundings),
         Command::Config(command) => config::config(&command, &surroundings),
         Command::Run(args) => run::run(args, &surroundings),
-        Command::Profile(command) => profile::profile(&command, &surroundings),
+        Command::Profile(command) => profile::profile(command, &surroundings),
         Command::Trail(command) => trail::trail(&command, &surroundings),
         Command::Explain { code, json } => explain::explain(code.as_deref(), json),
         Command::Completions { shell } => names::completions(shell),

@@ -1,16 +1,21 @@
 //! `pinfold profile list|show|check`.
 
-use super::args::ProfileCommand;
-use super::{Surroundings, print, say_fault, say_faults};
+use super::args::{ProfileCommand, ShowArgs};
+use super::{Surroundings, effective, print, say_fault, say_faults};
 use crate::profile::{Origin, Profiles};
 use crate::source::Faults;
 
 /// Answers a question about profiles.
-pub(super) fn profile(command: &ProfileCommand, surroundings: &Surroundings) -> u8 {
-    if let ProfileCommand::Check { files } = command
-        && !files.is_empty()
-    {
-        return check(surroundings.reader.profiles(files));
+pub(super) fn profile(command: ProfileCommand, surroundings: &Surroundings) -> u8 {
+    match command {
+        ProfileCommand::Check { files } if !files.is_empty() => {
+            return check(surroundings.reader.profiles(&files));
+        }
+        ProfileCommand::Show(args) if args.effective => {
+            let ShowArgs { call, json, argv, .. } = args;
+            return effective::show(call, argv, json, surroundings);
+        }
+        _ => {}
     }
     let profiles = match surroundings.load().rules {
         Ok(rules) => rules.profiles,
@@ -18,13 +23,16 @@ pub(super) fn profile(command: &ProfileCommand, surroundings: &Surroundings) -> 
     };
     match command {
         ProfileCommand::List => print(&list(&profiles)),
-        ProfileCommand::Show { name } => match profiles.get(name) {
-            Some(profile) => print(profile.to_toml().trim_end()),
-            None => {
-                let known = profiles.names().collect::<Vec<_>>().join(", ");
-                say_fault(&format!("no profile `{name}`. Profiles: {known}"))
+        ProfileCommand::Show(ShowArgs { name, .. }) => {
+            let name = name.unwrap_or_default();
+            match profiles.get(&name) {
+                Some(profile) => print(profile.to_toml().trim_end()),
+                None => {
+                    let known = profiles.names().collect::<Vec<_>>().join(", ");
+                    say_fault(&format!("no profile `{name}`. Profiles: {known}"))
+                }
             }
-        },
+        }
         ProfileCommand::Check { .. } => check(Ok(profiles)),
     }
 }

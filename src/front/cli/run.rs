@@ -1,12 +1,13 @@
 //! `pinfold run`.
 
-use super::args::RunArgs;
+use super::args::{CallArgs, RunArgs};
 use super::output::{Quiet, Terminal};
 use super::{Surroundings, print, say, say_fault};
 use crate::front::reply;
 use crate::record::{LimitHit, Outcome, Reply};
 use crate::run::{Request, STDIN_BYTES_MAX, Stdin, Supervisor};
 use crate::supervise::Sink;
+use std::ffi::OsString;
 use std::io::Read;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,9 +17,9 @@ pub(super) fn run(args: RunArgs, surroundings: &Surroundings) -> u8 {
         Ok(supervisor) => supervisor,
         Err(fault) => return say_fault(&fault),
     };
-    let json = args.json;
-    let request = match request(args) {
-        Ok(request) => request,
+    let RunArgs { call, session, json, argv } = args;
+    let request = match request(call, argv) {
+        Ok(request) => Request { session, ..request },
         Err(error) => return say_fault(&format!("{error}. Nothing ran.")),
     };
     match reply(&supervisor, request, json) {
@@ -61,14 +62,16 @@ pub(super) fn reply(
     runtime.block_on(answer(supervisor, request, quiet)).map_err(|error| error.to_string())
 }
 
-fn request(args: RunArgs) -> std::io::Result<Request> {
-    let stdin = if args.stdin { read_stdin()? } else { Stdin::None };
-    let workspace = match args.workspace {
+/// Makes the request of a call that has no session yet; standard input is read whole here.
+pub(super) fn request(call: CallArgs, argv: Vec<OsString>) -> std::io::Result<Request> {
+    let CallArgs { workspace, cwd, timeout, stdin } = call;
+    let stdin = if stdin { read_stdin()? } else { Stdin::None };
+    let workspace = match workspace {
         Some(folder) => std::path::absolute(folder)?,
         None => std::env::current_dir()?,
     };
-    let RunArgs { cwd, session, timeout, argv, .. } = args;
-    Ok(Request { tool: "run_command", session, argv, workspace, cwd, timeout, stdin })
+    let (tool, session) = ("run_command", None);
+    Ok(Request { tool, session, argv, workspace, cwd, timeout, stdin })
 }
 
 fn read_stdin() -> std::io::Result<Stdin> {

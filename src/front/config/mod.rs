@@ -115,8 +115,10 @@ impl Reader {
         }
         let settings = Settings {
             path: catalog.path_in(self.homes.home.as_deref()),
+            path_place: catalog.path_place(),
             toolchains: file.toolchains.clone(),
             git_identity: file.git_identity(),
+            identity_place: file.places.get("git_identity").cloned(),
             rungs: file.rungs.clone(),
             homes: self.homes.clone(),
         };

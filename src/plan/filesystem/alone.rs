@@ -31,6 +31,9 @@ const PROC: [&str; 10] = [
     "/proc/version",
 ];
 
+/// The process's own folder of `/proc`.
+const OWN_PROCESS: &str = "/proc/self";
+
 impl Builder<'_> {
     /// Turns the view's mounts and rules into rules that need no mount. `scratch` is the host's
     /// folder that serves as the run's scratch folder.
@@ -41,15 +44,16 @@ impl Builder<'_> {
         let closed = self.closed();
         closed.keep_makers(self)?;
         let mut rules = Vec::new();
-        for Rule { at, rights } in std::mem::take(&mut self.rules) {
-            match at {
-                RuleAt::View(path) => self.outside_view(&path, rights, scratch, &mut rules),
-                RuleAt::Host(path) => self.take_apart(&path, rights, &closed, &mut rules)?,
+        for rule in std::mem::take(&mut self.rules) {
+            let grant = Grant { rights: rule.rights, place: &rule.place };
+            match &rule.at {
+                RuleAt::View(path) => self.outside_view(path, grant, scratch, &mut rules),
+                RuleAt::Host(path) => self.take_apart(path, grant, &closed, &mut rules)?,
                 RuleAt::Inside(path, _) => {
-                    let path = self.call.workspace.below(&path);
-                    self.take_apart(&path, rights, &closed, &mut rules)?;
+                    let path = self.call.workspace.below(path);
+                    self.take_apart(&path, grant, &closed, &mut rules)?;
                 }
-                device @ RuleAt::Device(..) => rules.push(Rule { at: device, rights }),
+                RuleAt::Device(..) | RuleAt::Scratch(_) => rules.push(rule),
             }
         }
         Ok(rules)
@@ -85,10 +89,15 @@ impl Builder<'_> {
     }
 
     /// What a view would have made of its own is named on the host, one by one.
-    fn outside_view(&self, path: &Path, rights: Rights, scratch: &Path, rules: &mut Vec<Rule>) {
-        let mut add = |path: &Path, rights| {
-            rules.push(Rule { at: RuleAt::Host(path.to_owned()), rights });
-        };
+    fn outside_view(
+        &self,
+        path: &Path,
+        Grant { rights, place }: Grant<'_>,
+        scratch: &Path,
+        rules: &mut Vec<Rule>,
+    ) {
+        let mut push = |at, rights| rules.push(Rule { at, rights, place: place.to_owned() });
+        let mut add = |path: &Path, rights| push(RuleAt::Host(path.to_owned()), rights);
         match path.to_str() {
             Some("/etc") => {
                 for mount in &self.mounts {
@@ -102,16 +111,17 @@ impl Builder<'_> {
             }
             Some("/proc") => {
                 PROC.iter().for_each(|name| add(Path::new(name), rights.of_file()));
+                // Which folder that is, is known only to the process itself.
+                push(RuleAt::View(OWN_PROCESS.into()), rights);
             }
             Some("/dev") => {
                 for mount in &self.mounts {
-                    if let Mount::Device { path, rdev } = mount {
-                        let at = RuleAt::Device(path.clone(), *rdev);
-                        rules.push(Rule { at, rights: rights.of_file() });
+                    if let Mount::Device { path, rdev, .. } = mount {
+                        push(RuleAt::Device(path.clone(), *rdev), rights.of_file());
                     }
                 }
             }
-            Some(super::TMP) => add(scratch, rights),
+            Some(super::TMP) => push(RuleAt::Scratch(scratch.to_owned()), rights),
             // Shared memory of the whole host is nobody's scratch folder.
             _ => {}
         }
@@ -121,7 +131,7 @@ impl Builder<'_> {
     fn take_apart(
         &mut self,
         path: &Path,
-        rights: Rights,
+        Grant { rights, place }: Grant<'_>,
         closed: &Closed,
         rules: &mut Vec<Rule>,
     ) -> Result<(), Refusal> {
@@ -134,7 +144,7 @@ impl Builder<'_> {
         let rights = if protected { rights.without_writing() } else { rights };
         let apart = over_any(&closed.masked) || rights.writes() && over_any(&closed.protected);
         let rights_here = if apart { rights.both(Rights::list()) } else { rights };
-        self.rule(path, rights_here, rules);
+        self.rule(path, Grant { rights: rights_here, place }, rules);
         if !apart {
             return Ok(());
         }
@@ -146,7 +156,7 @@ impl Builder<'_> {
             }
         }
         for name in self.entries(path)? {
-            self.take_apart(&path.join(name), rights, closed, rules)?;
+            self.take_apart(&path.join(name), Grant { rights, place }, closed, rules)?;
             if rules.len() > RULES_MAX {
                 return Err(too_many(path));
             }
@@ -154,26 +164,31 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn rule(&self, path: &Path, rights: Rights, rules: &mut Vec<Rule>) {
+    fn rule(&self, path: &Path, Grant { rights, place }: Grant<'_>, rules: &mut Vec<Rule>) {
+        let mut push = |at, rights| rules.push(Rule { at, rights, place: place.to_owned() });
         let Ok(below) = path.strip_prefix(&self.call.workspace.path) else {
             let rights = if path.is_dir() { rights } else { rights.of_file() };
-            rules.push(Rule { at: RuleAt::Host(path.to_owned()), rights });
+            push(RuleAt::Host(path.to_owned()), rights);
             return;
         };
         // A link needs no rule: what it leads to has its own, or none.
         if let Lookup::Found(found) = self.call.workspace.find(below) {
             let rights = if found.is_folder { rights } else { rights.of_file() };
-            rules.push(Rule { at: RuleAt::Inside(below.to_owned(), found.inode), rights });
+            push(RuleAt::Inside(below.to_owned(), found.inode), rights);
         }
     }
 
-    /// Lists a folder that is taken apart.
+    /// Lists a folder that is taken apart, in the order of names: a plan is the same each time.
     fn entries(&self, path: &Path) -> Result<Vec<PathBuf>, Refusal> {
         let listed = match path.strip_prefix(&self.call.workspace.path) {
             Ok(below) => self.call.workspace.list(below),
             Err(_) => crate::sys::mount::list(path),
         };
-        listed.map_err(|error| {
+        let sorted = listed.map(|mut names| {
+            names.sort_unstable();
+            names
+        });
+        sorted.map_err(|error| {
             Refusal::new(
                 Code::Rung,
                 Text::from(path).escaped(),
@@ -182,6 +197,13 @@ impl Builder<'_> {
             )
         })
     }
+}
+
+/// What is granted, and where that comes from.
+#[derive(Debug, Clone, Copy)]
+struct Grant<'g> {
+    rights: Rights,
+    place: &'g str,
 }
 
 /// What lies below something that is granted and is not granted itself.
@@ -242,7 +264,7 @@ impl View {
     pub fn writable_places(&self, workspace: &Path) -> Vec<PathBuf> {
         let writable = self.rules.iter().filter(|rule| rule.rights.writes());
         let place = |rule: &Rule| match &rule.at {
-            RuleAt::Host(path) => Some(path.clone()),
+            RuleAt::Host(path) | RuleAt::Scratch(path) => Some(path.clone()),
             RuleAt::Inside(path, _) if path.as_os_str().is_empty() => Some(workspace.to_owned()),
             RuleAt::Inside(path, _) => Some(workspace.join(path)),
             RuleAt::Device(..) | RuleAt::View(_) => None,

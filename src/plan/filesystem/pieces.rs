@@ -1,7 +1,9 @@
 //! What is seen of the workspace: pieces, and what is held or covered within them.
 
 use super::system::real_name;
-use super::{Builder, Mount, Piece, Rule, RuleAt, linked, make_rights, missing_write, other_names};
+use super::{
+    Builder, Mount, Piece, Rule, RuleAt, linked, make_rights, missing_write, other_names, places_of,
+};
 use crate::plan::workspace::{Found, Inode, Lookup};
 use crate::profile::{Entry, PathSpec, Root};
 use crate::record::{Access, Refusal, Text};
@@ -28,6 +30,7 @@ impl Builder<'_> {
     /// The call's operands are all that is seen; without any it is the working folder.
     pub(super) fn operands(&mut self) {
         let cwd = self.call.cwd.clone();
+        let line = places_of(&self.profile.read, Root::Workspace);
         let mut places: Vec<PathBuf> =
             self.call.operands.iter().map(|operand| cwd.join(operand)).collect();
         if places.is_empty() {
@@ -42,8 +45,8 @@ impl Builder<'_> {
                     }
                     let rights =
                         if found.is_folder { Rights::read() } else { Rights::read_files() };
-                    self.allow_inside(&found, rights);
-                    self.pieces.push(piece(found, at));
+                    self.allow_inside(&found, rights, &line);
+                    self.pieces.push(piece(found, at, &line));
                 }
                 Lookup::Absent => {}
                 Lookup::Outside => {
@@ -57,9 +60,10 @@ impl Builder<'_> {
         self.pieces.sort_by_key(|piece| piece.at.components().count());
     }
 
-    pub(super) fn allow_inside(&mut self, found: &Found, rights: Rights) {
+    pub(super) fn allow_inside(&mut self, found: &Found, rights: Rights, place: &str) {
         let rights = if found.is_folder { rights } else { rights.of_file() };
-        self.rules.push(Rule { at: RuleAt::Inside(found.path.clone(), found.inode), rights });
+        let (at, place) = (RuleAt::Inside(found.path.clone(), found.inode), place.to_owned());
+        self.rules.push(Rule { at, rights, place });
     }
 
     /// Reads, writes and executes below the workspace, narrowed by the access class.
@@ -86,10 +90,10 @@ impl Builder<'_> {
         for (spec, place, rights, needed) in grants {
             match self.call.workspace.find(&spec.rest) {
                 Lookup::Found(found) => {
-                    self.allow_inside(&found, rights);
+                    self.allow_inside(&found, rights, place);
                     let covered = self.pieces.iter().any(|p| spec.rest.starts_with(&p.path));
                     if !covered {
-                        self.pieces.push(piece(found, spec.rest.clone()));
+                        self.pieces.push(piece(found, spec.rest.clone(), place));
                     }
                 }
                 Lookup::Absent if needed => return Err(missing_write(spec, place)),
@@ -116,7 +120,11 @@ impl Builder<'_> {
             let Some(index) = self.piece_over(&spec.rest) else { continue };
             let held = holds.iter().any(|(path, ..)| spec.rest.starts_with(path));
             if self.pieces[index].path == spec.rest {
-                self.pieces[index].writable = true;
+                let piece = &mut self.pieces[index];
+                piece.writable = true;
+                if piece.place != *place {
+                    piece.place = format!("{}, {place}", piece.place);
+                }
             } else if !self.pieces[index].writable && !held {
                 holds.push((spec.rest.clone(), index, found.inode, true, place.clone()));
             }
@@ -185,7 +193,8 @@ impl Builder<'_> {
     }
 }
 
-fn piece(found: Found, at: PathBuf) -> Piece {
+fn piece(found: Found, at: PathBuf, place: &str) -> Piece {
     let Found { path, inode, is_folder, .. } = found;
-    Piece { path, at, inode, folder: is_folder, writable: false }
+    let place = place.to_owned();
+    Piece { path, at, inode, folder: is_folder, writable: false, place }
 }

@@ -1,6 +1,9 @@
 //! What is seen of the host: the system's folders, devices, tool roots and named places.
 
-use super::{Builder, Mount, executes, linked, make_rights, missing_write, other_names};
+use super::{
+    Builder, Mount, SYSTEM_PLACE, executes, linked, make_rights, missing_write, other_names,
+    places_of,
+};
 use crate::plan::Toolchain;
 use crate::plan::workspace::Inode;
 use crate::profile::{Entry, PathSpec, Root};
@@ -23,8 +26,9 @@ const ETC: [&str; 9] = [
     "/etc/hosts",
     "/etc/mime.types",
 ];
-/// Names what is seen whatever a profile says.
-const SYSTEM_PLACE: &str = "{system}";
+const PROC_PLACE: &str = "always: programs look at themselves and at the machine";
+const DEVICES_PLACE: &str = "always: devices that hold nothing of the host";
+const PROGRAM_PLACE: &str = "always: the call's program, its interpreter and its loader";
 const OS_RELEASE: &str = "/etc/os-release";
 /// Device files that are seen, with their numbers.
 const DEVICES: [(&str, u32, u32); 6] = [
@@ -44,24 +48,29 @@ impl Builder<'_> {
         let executes = executes(self.profile, |root| root == Root::System);
         let mut rights = if reads { Rights::read() } else { Rights::NONE };
         rights = if executes { rights.and(Rights::execute()) } else { rights };
-        self.host(Path::new("/usr"), false, rights, SYSTEM_PLACE);
+        let readers = places_of(&self.profile.read, Root::System);
+        let executors = places_of(&self.profile.execute, Root::System);
+        let both = [readers.as_str(), executors.as_str()];
+        let both: Vec<&str> = both.into_iter().filter(|place| !place.is_empty()).collect();
+        let both = both.join(", ");
+        self.system_folder(Path::new("/usr"), rights, &both);
         for name in ROOT_NAMES.map(Path::new) {
             if let Ok(to) = std::fs::read_link(name) {
-                self.mounts.push(Mount::Link { path: name.into(), to });
+                self.mounts.push(Mount::Link { path: name.into(), to, place: SYSTEM_PLACE });
             } else if name.is_dir() {
-                self.host(name, false, rights, SYSTEM_PLACE);
+                self.system_folder(name, rights, &both);
             }
         }
         for name in ETC.into_iter().chain([OS_RELEASE]) {
             self.etc(Path::new(name));
         }
         // What the view has of these folders was chosen one by one, so one rule each is enough.
-        self.allow_view("/etc", if reads { Rights::read() } else { Rights::NONE });
-        self.allow_view("/proc", Rights::read());
-        self.allow_view("/dev", Rights::devices());
+        self.allow_view("/etc", if reads { Rights::read() } else { Rights::NONE }, &readers);
+        self.allow_view("/proc", Rights::read(), PROC_PLACE);
+        self.allow_view("/dev", Rights::devices(), DEVICES_PLACE);
         for (path, major, minor) in DEVICES {
             let rdev = nix::sys::stat::makedev(major.into(), minor.into());
-            self.mounts.push(Mount::Device { path: path.into(), rdev });
+            self.mounts.push(Mount::Device { path: path.into(), rdev, place: DEVICES_PLACE });
         }
     }
 
@@ -71,7 +80,7 @@ impl Builder<'_> {
         let real = found.is_symlink().then(|| std::fs::canonicalize(path));
         match real {
             Some(Ok(real)) if real.starts_with("/usr") => {
-                self.mounts.push(Mount::Link { path: path.into(), to: real });
+                self.mounts.push(Mount::Link { path: path.into(), to: real, place: SYSTEM_PLACE });
             }
             Some(Err(_)) => {}
             _ => {
@@ -82,11 +91,18 @@ impl Builder<'_> {
         }
     }
 
+    /// A folder of the system is seen always; what may be done there is the profile's word.
+    fn system_folder(&mut self, path: &Path, rights: Rights, grants: &str) {
+        let (path, place) = (path.to_owned(), SYSTEM_PLACE.to_owned());
+        self.allow(&path, rights, grants);
+        self.mounts.push(Mount::Host { path, writable: false, folder: true, place });
+    }
+
     pub(super) fn host(&mut self, path: &Path, writable: bool, rights: Rights, place: &str) {
         let folder = path.is_dir();
-        let place = place.to_owned();
-        self.mounts.push(Mount::Host { path: path.into(), writable, folder, place });
-        self.allow(path, if folder { rights } else { rights.of_file() });
+        self.allow(path, if folder { rights } else { rights.of_file() }, place);
+        let (path, place) = (path.to_owned(), place.to_owned());
+        self.mounts.push(Mount::Host { path, writable, folder, place });
     }
 
     /// Entries with absolute paths, and tool roots.
@@ -146,7 +162,7 @@ impl Builder<'_> {
         });
         if seen {
             let rights = if path.is_dir() { rights } else { rights.of_file() };
-            self.allow(path, rights);
+            self.allow(path, rights, place);
         } else {
             self.host(path, writable, rights, place);
         }
@@ -186,10 +202,10 @@ impl Builder<'_> {
         let script = interpreter.is_some();
         let run = [Some(&program.file).filter(|_| !script), interpreter, program.loader.as_ref()];
         for file in run.into_iter().flatten() {
-            self.allow(&file.path, rights);
+            self.allow(&file.path, rights, PROGRAM_PLACE);
         }
         if script {
-            self.allow(&program.file.path, Rights::read_files());
+            self.allow(&program.file.path, Rights::read_files(), PROGRAM_PLACE);
         }
         for file in [Some(&program.file), interpreter, program.loader.as_ref()] {
             let Some(file) = file else { continue };
@@ -202,7 +218,7 @@ impl Builder<'_> {
                     path: file.path.clone(),
                     writable: false,
                     folder: false,
-                    place: "the program of the template".to_owned(),
+                    place: PROGRAM_PLACE.to_owned(),
                 });
             }
         }

@@ -1,8 +1,8 @@
 //! Filters of a tree that has no namespaces of its own, beside those of every tree.
 
 use super::{
-    ALLOW, ARCH_X86_64, JUMP_EQUAL, LOAD, NO_SUCH_CALL, NOT_PERMITTED, OFFSET_ARCH, OFFSET_NR,
-    RETURN, Rules, changes, compile, jump, rule, search, statement, when,
+    ALLOW, ARCH_X86_64, Call, JUMP_EQUAL, LOAD, NO_SUCH_CALL, NOT_PERMITTED, OFFSET_ARCH,
+    OFFSET_NR, RETURN, Rules, changes, compile, jump, rule, search, statement, when,
 };
 use seccompiler::{SeccompCmpOp, SeccompRule};
 use std::collections::BTreeMap;
@@ -11,32 +11,32 @@ use std::io;
 pub(super) const NOT_SUPPORTED: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOTSUP as u32;
 
 /// Calls that change modes and times.
-const METADATA: &[i64] = calls! {
+pub(super) const METADATA: &[Call] = calls! {
     SYS_chmod SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_utime SYS_utimes SYS_futimesat
     SYS_utimensat
 };
 
 /// Calls that change owners.
-const OWNERS: &[i64] = calls! { SYS_chown SYS_fchown SYS_lchown SYS_fchownat };
+pub(super) const OWNERS: &[Call] = calls! { SYS_chown SYS_fchown SYS_lchown SYS_fchownat };
 
 /// Calls that change extended attributes: answered as by a file system that has none, because
 /// programs that copy files then go on.
-const ATTRIBUTES: &[i64] = calls! {
+pub(super) const ATTRIBUTES: &[Call] = calls! {
     SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_removexattr SYS_lremovexattr SYS_fremovexattr
 };
 
 /// Objects that all processes of an IPC namespace share.
-const SYSTEM_V: &[i64] = calls! {
+pub(super) const SYSTEM_V: &[Call] = calls! {
     SYS_shmget SYS_shmat SYS_shmctl SYS_shmdt SYS_semget SYS_semop SYS_semctl SYS_semtimedop
 };
 
 /// Calls by which a socket gets a name or looks for one.
-const NAMED_SOCKETS: &[i64] = calls! {
+pub(super) const NAMED_SOCKETS: &[Call] = calls! {
     SYS_bind SYS_connect SYS_listen SYS_accept SYS_accept4
 };
 
 /// Calls that name another process, with the argument that does; 0 is the caller.
-const NEIGHBOURS: [(i64, u8); 6] = [
+pub(super) const NEIGHBOURS: [(i64, u8); 6] = [
     (libc::SYS_setpriority, 1),
     (libc::SYS_ioprio_set, 1),
     (libc::SYS_sched_setparam, 0),
@@ -75,7 +75,7 @@ pub fn guarded_filter(brokered: bool) -> io::Result<Vec<libc::sock_filter>> {
         (SYSTEM_V, NO_SUCH_CALL),
         (NAMED_SOCKETS, NOT_PERMITTED),
     ] {
-        by_number.extend(calls.iter().map(|number| (*number as u32, answer)));
+        by_number.extend(calls.iter().map(|(_, number)| (*number as u32, answer)));
     }
     let mut program = vec![
         statement(LOAD, OFFSET_ARCH),
@@ -110,6 +110,10 @@ fn file_system_controls() -> io::Result<Vec<SeccompRule>> {
 /// # Errors
 /// Only if `seccompiler` refuses the rules, which a test rules out.
 pub fn neighbours_filter() -> io::Result<Vec<libc::sock_filter>> {
+    compile(neighbours_rules()?, libc::EPERM)
+}
+
+pub(super) fn neighbours_rules() -> io::Result<Rules> {
     let not_self = |argument| rule(vec![when(argument, SeccompCmpOp::Ne, 0)?]);
     let mut rules = Rules::new();
     for (call, who) in NEIGHBOURS {
@@ -125,5 +129,5 @@ pub fn neighbours_filter() -> io::Result<Vec<libc::sock_filter>> {
         let of_user = rule(vec![when(0, SeccompCmpOp::Eq, everybody)?])?;
         rules.entry(call).or_default().push(of_user);
     }
-    compile(rules, libc::EPERM)
+    Ok(rules)
 }
