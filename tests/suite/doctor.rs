@@ -227,7 +227,7 @@ fn g03_dockers_refusals_make_it_rung_c_with_the_containers_settings() {
         "unused   proc ",
         "works    guardian ",
         "this host gives rung C",
-        "not kept: names and metadata of files outside can be seen",
+        "not kept: names and metadata outside",
         "refused: look, which asks for rung B: this host gives rung C; [rungs] can accept",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");

@@ -8,8 +8,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 
-/// A supervisor: its namespaces of processes and of time, process id, and start time in the kernel's
-/// ticks since boot, which the namespace of time shifts. A process id alone comes round again.
+/// A supervisor: its namespaces of processes and of time, process id, and start time in ticks
+/// since boot, which the namespace of time shifts. A process id alone comes round again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner {
     namespaces: [u64; 2],
