@@ -269,7 +269,7 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
     let guarded = plan.rung == Rung::C;
     let made = || -> io::Result<Gated> {
         let (mut ends, pipes, gate) = pipes(stdin)?;
-        let lines = guarded.then(|| Lines::new(plan.brokered)).transpose()?;
+        let lines = guarded.then(|| Lines::new(plan.brokered && layers.seccomp)).transpose()?;
         let mailbox = lines.as_ref().and_then(|lines| lines.mailbox.as_ref());
         ends.supervisors.extend(mailbox.map(|(own, _)| own.as_raw_fd()));
         // Its rule is made of the folder itself, so it is there before the rules are.

@@ -428,6 +428,32 @@ fn what_no_landlock_right_covers_is_refused_by_seccomp() {
 }
 
 #[test]
+fn each_layer_is_what_refuses_on_this_rung() {
+    // Without seccomp nothing holds modes, times and sockets; content stays Landlock's.
+    let Some(env) = Env::contained_without("seccomp") else { return };
+    let outside = own_file_outside(&env, "outside.txt");
+    env.allowed("build", &["change", "chmod", &outside]);
+    env.allowed("build", &["change", "utimensat", &outside]);
+    env.allowed("build", &["socket", "1", "2", "0"]);
+    env.allowed("build", &["socketpair-of", "2"]);
+    env.allowed("build", &["shmget"]);
+    env.refused("build", &["read", &outside], &["EACCES"]);
+    env.refused("build", &["signal-parent", "0"], &["EPERM"]);
+    // Without Landlock nothing holds content; modes and sockets stay seccomp's.
+    let Some(env) = Env::contained_without("landlock") else { return };
+    let outside = own_file_outside(&env, "outside.txt");
+    env.file(".env", "SECRET=1");
+    env.give_workspace();
+    env.allowed("build", &["read", &outside]);
+    env.allowed("build", &["write", &outside]);
+    env.allowed("build", &["read", ".env"]);
+    env.refused("build", &["change", "chmod", &outside], &["EPERM"]);
+    env.refused("build", &["socket", "1", "2", "0"], &["EAFNOSUPPORT"]);
+    // The guardian's own layer is never left out: it keeps the end of the tree to the tree.
+    env.refused("build", &["signal-parent", "0"], &["EPERM"]);
+}
+
+#[test]
 fn a_scratch_folder_nested_deeper_than_there_are_descriptors_stops_no_later_run() {
     let env = Env::contained();
     let told = env.inside("build", &["env"]);

@@ -134,6 +134,15 @@ pub fn has_programs(programs: &[&str]) -> bool {
     }
 }
 
+/// Returns whether the binary under test can leave layers out, or says that it cannot.
+fn has_switch() -> bool {
+    let has = cfg!(feature = "test-layers") && std::env::var_os("PINFOLD_BIN_DIR").is_none();
+    if !has {
+        skip("this binary has no switch for single layers");
+    }
+    has
+}
+
 /// Says that a program is missing; always false.
 pub fn lacking(why: &str) -> bool {
     assert!(std::env::var_os("PINFOLD_REQUIRE_PROGRAMS").is_none(), "required: {why}");
@@ -169,8 +178,7 @@ impl Env {
     /// As [`Env::new`], for a test that shows layers alone: `without` lists the layers that are
     /// left out. Only a build with the feature `test-layers` can do that.
     pub fn without(layers: &'static str) -> Option<Self> {
-        if !cfg!(feature = "test-layers") || std::env::var_os("PINFOLD_BIN_DIR").is_some() {
-            skip("this binary has no switch for single layers");
+        if !has_switch() {
             return None;
         }
         Some(Self { without: Some(layers), ..Self::new()? })
@@ -193,6 +201,11 @@ impl Env {
         }
         env.give_workspace();
         env
+    }
+
+    /// As [`Env::contained`], with layers left out; only a build with `test-layers` can do that.
+    pub fn contained_without(layers: &'static str) -> Option<Self> {
+        has_switch().then(|| Self { without: Some(layers), ..Self::contained() })
     }
 
     /// Gives the workspace and all in it to the user that root's contained commands run as.
