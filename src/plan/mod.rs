@@ -238,7 +238,7 @@ impl Plan {
             lacks: rung::lacks(host, rung, given.kept),
             brokered: bare && host.brokers && call.access >= Access::WorkspaceWrite,
             identity: given.identity,
-            places: places(call, profile, bare),
+            places: places(call, profile, rung),
             limits: limits::limits(profile, given.kept, &view.scratch, output, timeout),
             view,
             namespaces: rung::namespaces(host, rung),
@@ -305,7 +305,8 @@ fn output(call: &Call<'_>) -> (u64, String) {
 }
 
 /// Says where the members of a plan come from that have no place of their own.
-fn places(call: &Call<'_>, profile: &Profile, bare: bool) -> BTreeMap<&'static str, String> {
+fn places(call: &Call<'_>, profile: &Profile, rung: Rung) -> BTreeMap<&'static str, String> {
+    let bare = rung == Rung::C;
     let unless = |place: Option<&str>, why: &str| place.unwrap_or(why).to_owned();
     let network = Some(profile.network.place.as_str()).filter(|place| !place.is_empty());
     let sockets = syscalls::place(profile, SyscallSet::SocketsLocal);
@@ -320,11 +321,15 @@ fn places(call: &Call<'_>, profile: &Profile, bare: bool) -> BTreeMap<&'static s
             unless(sockets, "always: where no profile has sockets-local"),
         ),
     };
+    let accepted = match rung > profile.rung {
+        true => "[rungs] of the configuration".to_owned(),
+        false => unless(profile.places.get("rung"), "always: what this host gives"),
+    };
     BTreeMap::from([
         ("template", call.place.clone()),
         ("access", call.place.clone()),
         ("profile", call.place.clone()),
-        ("rung", unless(profile.places.get("rung"), "always: what this host gives")),
+        ("rung", accepted),
         ("namespaces", "always: whatever a profile says".to_owned()),
         ("loopback", loopback),
         ("sockets", sockets),

@@ -11,7 +11,7 @@ const LACKS_WITHOUT_NAMESPACES: [&str; 10] = [
     "names and metadata outside, and in masked folders, can be seen, and changes of names watched",
     "the host's tables of sockets and connections can be read",
     "the scratch folder is one of the host's, without a size of its own",
-    "memory and processor time are limited for each process (private memory only)",
+    "of memory only the private one of each process is limited, and of processor time nothing of the tree",
     "processes are counted with all others of the same user, and it is not told if they run out",
     "what can be read can be executed through the loader",
     "there is no socket but a pair, and no loopback interface",
@@ -92,7 +92,7 @@ pub fn lacks(host: &Host, rung: Rung, kept: Kept) -> Vec<&'static str> {
                     "private memory is limited for each process, not memory of the whole tree",
                 ),
                 (!kept.pids, "processes are counted for the user, not for the tree"),
-                (!kept.cpu, "processor time is limited for each process, not for the tree"),
+                (!kept.cpu, "processor time of the whole tree is not limited"),
             ];
             lacks.into_iter().filter_map(|(lacks, what)| lacks.then_some(what)).collect()
         }

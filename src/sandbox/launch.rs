@@ -13,6 +13,7 @@ use crate::sys::spawn::{Launch, Spawner};
 use crate::sys::step::{Failure, Lists, MESSAGE_BYTES, Message, Part, Program};
 use crate::sys::{self, fd};
 use crate::trail::Receipt;
+use nix::sys::signal::Signal;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
@@ -168,7 +169,7 @@ impl Drop for Gated {
 fn end(pidfd: &OwnedFd, guarded: bool) {
     let ended = || sys::wait::is_gone_within(pidfd, GUARDIAN_WAIT);
     if guarded && !ended() {
-        let woken = sys::signal::send(pidfd, nix::sys::signal::Signal::SIGCONT as i32);
+        let woken = sys::signal::send(pidfd, Signal::SIGCONT as i32);
         tracing::warn!(?woken, "the guardian did not end its tree in time");
     }
     // Both fail only where the process is gone already, which is what is wanted.
@@ -206,6 +207,14 @@ impl Child {
     /// Returns the group, which tells what the tree used and reached.
     pub fn cgroup(&self) -> Option<&Cgroup> {
         self.own.cgroup.as_ref()
+    }
+
+    /// Wakes a guardian that somebody has stopped, so that it does what it is asked to.
+    pub fn wake(&self) {
+        if self.own.guarded {
+            let woken = sys::signal::send(&self.pidfd, Signal::SIGCONT as i32);
+            tracing::trace!(?woken, "woke the guardian");
+        }
     }
 
     /// Kills the whole tree. A guardian does that when the life pipe ends, and must not be killed

@@ -3,7 +3,7 @@
 use crate::plan::filesystem::Scratch;
 use crate::plan::identity::Identity;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags};
 use nix::sys::stat::{FchmodatFlags, Mode};
 use nix::unistd::{Gid, Uid, UnlinkatFlags};
 use std::fs;
@@ -20,7 +20,11 @@ impl Folder {
     /// Makes the folder and the command's home in it. What a supervisor that was killed left
     /// there is removed first: the place is this run's own.
     pub(super) fn new(scratch: &Scratch, identity: Identity) -> io::Result<Self> {
-        remove(&scratch.path)?;
+        if let Err(error) = remove(&scratch.path) {
+            // What cannot be removed must not stand in the way of every later run.
+            let aside = set_aside(&scratch.path)?;
+            tracing::warn!(%error, folder = %aside.display(), "a scratch folder stays");
+        }
         let (outer, home) = (scratch.path.as_path(), scratch.home());
         for folder in [outer, &home] {
             // A name that somebody else has put there meanwhile makes this fail.
@@ -46,6 +50,25 @@ impl Drop for Folder {
     }
 }
 
+/// Gives a folder a name of its own beside the old one.
+fn set_aside(folder: &Path) -> io::Result<PathBuf> {
+    for number in 0..u32::MAX {
+        let mut name = folder.as_os_str().to_owned();
+        name.push(format!(".left-{number}"));
+        match nix::fcntl::renameat2(
+            AT_FDCWD,
+            folder,
+            AT_FDCWD,
+            Path::new(&name),
+            RenameFlags::RENAME_NOREPLACE,
+        ) {
+            Err(Errno::EEXIST) => {}
+            renamed => return renamed.map(|()| PathBuf::from(name)).map_err(io::Error::from),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
 /// Removes a folder with all that is in it, also what a command has closed to itself or nested
 /// deeper than there are descriptors: each folder in it gives what it holds to the topmost one and
 /// goes, so two are open at a time. No name is looked up but in an open folder, and no link is
@@ -65,11 +88,23 @@ fn remove(folder: &Path) -> io::Result<()> {
         for name in folders {
             let inner = open_folder(&top, &name)?;
             for deeper in empty(&inner)? {
-                let fresh = format!("{moved}.moved");
-                moved += 1;
-                nix::fcntl::renameat(&inner, &deeper, &top, fresh.as_str())?;
+                // A folder that changes its parent must be writable itself.
+                drop(open_folder(&inner, &deeper)?);
+                lift(&inner, &deeper, &top, &mut moved)?;
             }
             nix::unistd::unlinkat(&top, &name, UnlinkatFlags::RemoveDir)?;
+        }
+    }
+}
+
+/// Moves a folder to the topmost one, under the next number that is free there.
+fn lift(from: &OwnedFd, name: &Path, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
+    loop {
+        let fresh = format!("{moved}.moved");
+        *moved += 1;
+        match nix::fcntl::renameat(from, name, top, fresh.as_str()) {
+            Err(Errno::EEXIST | Errno::ENOTEMPTY) => {}
+            renamed => return Ok(renamed?),
         }
     }
 }
@@ -108,12 +143,15 @@ mod tests {
         let base = tempfile::tempdir().expect("a folder");
         let (folder, other) = (base.path().join("scratch"), base.path().join("other"));
         fs::create_dir_all(folder.join("a/b")).expect("folders");
+        // Names that the removal itself gives, one within the other.
+        fs::create_dir_all(folder.join("0.moved/1.moved/x")).expect("folders");
+        fs::write(folder.join("0.moved/1.moved/x/f"), "").expect("a file");
         fs::create_dir(&other).expect("a folder");
         fs::write(other.join("kept"), "").expect("a file");
         std::os::unix::fs::symlink(&other, folder.join("link")).expect("a link");
-        for closed in ["a/b", "a"] {
+        for (closed, mode) in [("0.moved/1.moved", 0o555), ("a/b", 0o000), ("a", 0o000)] {
             let closed = folder.join(closed);
-            fs::set_permissions(closed, fs::Permissions::from_mode(0o000)).expect("a mode");
+            fs::set_permissions(closed, fs::Permissions::from_mode(mode)).expect("a mode");
         }
         remove(&folder).expect("removed");
         assert!(!folder.exists() && other.join("kept").exists());

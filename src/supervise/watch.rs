@@ -81,6 +81,7 @@ pub async fn watch(
     };
     let mut life = Some(life);
     if stop.is_some() {
+        child.wake();
         if let Some(life) = &life {
             ask_to_end(life.as_fd());
         }

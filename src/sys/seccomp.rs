@@ -161,6 +161,8 @@ const PERSONALITIES: [u64; 5] = [0xffff_ffff, 0, 8, 0x20000, 0x20008];
 const SET_ID_BITS: [u64; 2] = [0o4000, 0o2000];
 const O_TMPFILE_BIT: u64 = 0o20_000_000;
 const RENAME_WHITEOUT: u64 = 4;
+/// The lease on a folder, of kernels newer than `libc` knows.
+const F_SETDELEG: u64 = 1_040;
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541C;
 
@@ -373,8 +375,10 @@ fn set_id_rules() -> io::Result<Rules> {
     let not_self = rule(vec![when(0, SeccompCmpOp::Ne, 0)?])?;
     rules.entry(libc::SYS_prlimit64).or_default().push(not_self);
     // A lease on a file that may only be read makes the host's writers wait.
-    let lease = rule(vec![when(1, SeccompCmpOp::Eq, libc::F_SETLEASE as u64)?])?;
-    rules.entry(libc::SYS_fcntl).or_default().push(lease);
+    for lease in [libc::F_SETLEASE as u64, F_SETDELEG] {
+        let is = when(1, SeccompCmpOp::Eq, lease)?;
+        rules.entry(libc::SYS_fcntl).or_default().push(rule(vec![is])?);
+    }
     let other = PERSONALITIES.map(|value| when(0, SeccompCmpOp::Ne, value));
     let other = other.into_iter().collect::<io::Result<Vec<_>>>()?;
     rules.entry(libc::SYS_personality).or_default().push(rule(other)?);

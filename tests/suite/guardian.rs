@@ -391,7 +391,8 @@ fn a_guardian_that_is_stopped_or_killed_from_outside_keeps_nobody_waiting() {
     let mut run = start_up(&env, &["--timeout", "3", "--", "probe", "build", "up", &own]);
     let guardian = guardian_of(&env);
     assert_eq!(unsafe { libc::kill(guardian, libc::SIGSTOP) }, 0);
-    wait(&mut run, Duration::from_secs(20));
+    let status = wait(&mut run, Duration::from_secs(8));
+    assert_eq!(status.code(), Some(124), "the deadline is told all the same");
     assert_gone(&own);
     let env = Env::contained();
     let run = env.start(&["--json", "--", "probe", "build", "sleep", "3000"]);
@@ -459,6 +460,11 @@ fn a_scratch_folder_nested_deeper_than_there_are_descriptors_stops_no_later_run(
     let told = env.inside("build", &["env"]);
     let tmp = told.lines().find_map(|line| line.strip_prefix("TMPDIR=")).expect("TMPDIR");
     env.allowed("build", &["deep", tmp, "3000"]);
+    assert_eq!(scratch_folders(&env), Vec::<String>::new());
+    // Names that the removal gives itself, and a folder that cannot be written.
+    let [outer, inner] = ["0.moved", "0.moved/0.moved"].map(|name| format!("{tmp}/{name}"));
+    let acts = ["all", "mkdir", &outer, ",", "mkdir", &inner, ",", "chmod", &inner, "0o555"];
+    assert_eq!(env.inside("build", &acts), "ok\nok\nok");
     assert_eq!(scratch_folders(&env), Vec::<String>::new());
     env.allowed("build", &["exists", tmp]);
 }

@@ -68,8 +68,8 @@ pub(super) enum Command {
     /// does not keep, and which profiles run here. Nothing is recorded, and nothing is changed but
     /// what runs remember of this host.
     ///
-    /// Exit code 0 on rung A or B, 1 on rung C, 2 on rung 0, also where the configuration has
-    /// faults, which are said; 125 where the host cannot be tried.
+    /// Exit code 0 on rung A or B, 1 on rung C, 2 on rung 0; 125 where the host cannot be tried.
+    /// Faults of the configuration are said, and change nothing of that.
     #[command(verbatim_doc_comment, after_long_help = help::DOCTOR)]
     Doctor {
         /// Print one JSON object

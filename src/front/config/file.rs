@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 const SCHEMA: u64 = 1;
 const GIT_NAME: &str = "Pinfold agent";
 const GIT_EMAIL: &str = "agent@pinfold.invalid";
+/// Folders of the host that a view has its own of, in part or whole, and `/`.
+const NO_ROOTS: [&str; 7] = ["/", "/dev", "/etc", "/proc", "/run", "/sys", "/tmp"];
 
 /// Keys of the design whose feature does not exist, as ends of "this version has no …".
 const LACKED: [(&str, &str); 12] = [
@@ -149,9 +151,17 @@ impl Reader {
             Err(error) => {
                 refuse(format!("no tool root: {error}"), "name a folder that exists".to_owned())
             }
-            Ok(real) if real.parent().is_none() => {
+            Ok(real) if !real.is_dir() && real.exists() => {
+                let hint = "name the folder that holds it".to_owned();
+                refuse("a tool root is a folder, and this is a file".to_owned(), hint)
+            }
+            Ok(real) if NO_ROOTS.iter().any(|taken| real == Path::new(taken)) => {
                 let hint = "name the toolchain's own folder".to_owned();
-                refuse("a tool root cannot be `/`".to_owned(), hint)
+                let shown = real.display();
+                refuse(
+                    format!("a tool root cannot be `{shown}`, which a view has its own of"),
+                    hint,
+                )
             }
             Ok(real) => match self.changeable(&real) {
                 Some(place) => {

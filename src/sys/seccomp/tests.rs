@@ -146,7 +146,7 @@ fn reference_arguments() -> Vec<libc::sock_filter> {
     rules.insert(libc::SYS_ioctl, vec![all(&[(1, Ne, push), (1, Ne, linux)])]);
     rules.insert(libc::SYS_renameat2, vec![all(&[(4, MaskedEq(4), 0)])]);
     rules.insert(libc::SYS_prlimit64, vec![all(&[(0, Eq, 0)])]);
-    rules.insert(libc::SYS_fcntl, vec![all(&[(1, Ne, 1024)])]);
+    rules.insert(libc::SYS_fcntl, vec![all(&[(1, Ne, 1024), (1, Ne, 1040)])]);
     let personas = [0xffff_ffff, 0, 8, 0x20000, 0x20008];
     let personas = personas.map(|persona| all(&[(0, Eq, persona)]));
     rules.insert(libc::SYS_personality, personas.into());

@@ -61,7 +61,7 @@ const EVERYWHERE: [(&str, &str); 7] = [
     ("ioctl", "EPERM for TIOCSTI and TIOCLINUX, which write into a terminal's input"),
     ("renameat2", "EPERM with RENAME_WHITEOUT, which makes a device file"),
     ("prlimit64", "EPERM for another process than the caller"),
-    ("fcntl", "EPERM for F_SETLEASE, which makes others wait for a file"),
+    ("fcntl", "EPERM for F_SETLEASE and F_SETDELEG, which make others wait for a file"),
     ("personality", "EPERM but for the query, Linux, and 32-bit Linux, each also with UNAME26"),
 ];
 
