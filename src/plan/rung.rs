@@ -11,7 +11,7 @@ const LACKS_WITHOUT_NAMESPACES: [&str; 10] = [
     "names and metadata outside, and in masked folders, can be seen, and changes of names watched",
     "the host's tables of sockets and connections can be read",
     "the scratch folder is one of the host's, without a size of its own",
-    "of memory only the private one of each process is limited, and of processor time nothing of the tree",
+    "only the private memory of each process is limited, and no processor time of the tree",
     "processes are counted with all others of the same user, and it is not told if they run out",
     "what can be read can be executed through the loader",
     "there is no socket but a pair, and no loopback interface",

@@ -49,7 +49,8 @@ The reply of --json. Every member is always there:
                   reached, or null
 
 A reply without a record (`trail-unavailable`) has null for both numbers, `size` 0 and an empty
-`root`. Faults before there is a call, such as no variable that names a state folder, print no object.";
+`root`. Faults before there is a call, such as no variable that names a state folder, print no
+object.";
 
 pub(super) const DOCTOR: &str = "\
 Names of layers are those of replies and refusals. Missing alone lowers the rung: landlock, seccomp
