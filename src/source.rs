@@ -463,6 +463,11 @@ impl<'s> Table<'s> {
     }
 }
 
+/// Writes a string as TOML does.
+pub fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
 /// Returns the bytes that a written size means.
 fn size_of(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|ch: char| !ch.is_ascii_digit());

@@ -90,6 +90,13 @@ pub struct Settings {
     pub homes: Homes,
 }
 
+impl Settings {
+    /// Returns the toolchains that a profile gets, in the order in which they are looked up.
+    pub fn toolchains_of(&self, profile: &Profile) -> impl DoubleEndedIterator<Item = &Toolchain> {
+        self.toolchains.iter().filter(|tools| tools.profiles.contains(&profile.name))
+    }
+}
+
 /// What was found or taken for one run before it is planned.
 #[derive(Debug, Clone, Copy)]
 pub struct Given<'g> {
@@ -209,8 +216,7 @@ impl Plan {
         let bare = rung == Rung::C;
         let loopback = network::loopback(profile)? && !bare;
         nested_is_off(profile)?;
-        let toolchains: Vec<&Toolchain> =
-            settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name)).collect();
+        let toolchains: Vec<&Toolchain> = settings.toolchains_of(profile).collect();
         let view = filesystem::view(call, profile, &toolchains, given.scratch, &mut notes)?;
         let sockets = if bare { Sockets::None } else { syscalls::sockets(profile, loopback) };
         let (timeout, output) = (timeout(call), output(call));

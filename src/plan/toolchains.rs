@@ -5,6 +5,7 @@
 //! configuration do.
 
 use crate::record::Text;
+use crate::source::quoted;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -257,10 +258,6 @@ impl Homes {
         };
         Some(Shim { manager: own.to_owned(), needs, variable: Some(variable) })
     }
-}
-
-fn quoted(text: &str) -> String {
-    toml::Value::from(text).to_string()
 }
 
 fn has_program(bin: &Path, name: &str) -> bool {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Entry, Make, MakeSet, Profile};
+use crate::source::quoted;
 use std::fmt::Display;
 
 impl Profile {
@@ -72,11 +73,6 @@ impl Text {
             self.entry(list, entry);
         }
     }
-}
-
-/// Writes a string as TOML does.
-fn quoted(text: &str) -> String {
-    toml::Value::from(text).to_string()
 }
 
 fn list<'w>(words: impl Iterator<Item = &'w str>) -> String {

@@ -78,8 +78,7 @@ impl Supervisor {
         workspace: &Workspace,
     ) -> Result<(Program, (Digest, Option<Digest>)), Refusal> {
         let settings = &rules.settings;
-        let tools = settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name));
-        let tools = tools.filter_map(|toolchain| toolchain.bin.clone());
+        let tools = settings.toolchains_of(profile).filter_map(|tools| tools.bin.clone());
         let path: Vec<PathBuf> = tools.chain(settings.path.iter().cloned()).collect();
         let name = &matched.template.program;
         let uid = nix::unistd::geteuid().as_raw();

@@ -57,16 +57,14 @@ pub(super) fn shim_sees_its_manager(
 
 /// The value that a variable has for every command of the profile.
 fn variable(name: &str, settings: &Settings, profile: &Profile) -> Option<PathBuf> {
-    let tools = settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name));
-    let variables = tools.flat_map(|toolchain| &toolchain.env);
+    let variables = settings.toolchains_of(profile).flat_map(|toolchain| &toolchain.env);
     let given = variables.rev().find(|(known, _)| known == name);
     let given = given.map(|(_, value)| PathBuf::from(value));
     given.or_else(|| profile.environment.get(name).map(PathBuf::from))
 }
 
 fn sees(folder: &Path, settings: &Settings, profile: &Profile) -> bool {
-    let tools = settings.toolchains.iter().filter(|t| t.profiles.contains(&profile.name));
-    let mut roots = tools.flat_map(|toolchain| &toolchain.roots);
+    let mut roots = settings.toolchains_of(profile).flat_map(|toolchain| &toolchain.roots);
     let entries = profile.read.iter().chain(&profile.execute);
     let mut named = entries.filter(|entry| entry.path.root == Root::Absolute);
     folder.starts_with("/usr")

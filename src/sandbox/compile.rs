@@ -192,6 +192,14 @@ pub(super) fn set_limit(limit: &Limit) -> Option<Step> {
     Some(Step::Limit { resource, soft, hard })
 }
 
+/// Opens what will be executed and compares it with what was pinned.
+pub(super) fn open_program(plan: &Plan) -> [Step; 2] {
+    let file = plan.interpreter.as_ref().unwrap_or(&plan.program);
+    let path = c_string(&OsString::from(file.path.clone()));
+    let is = Is::Inode { dev: file.dev, ino: file.ino };
+    [Step::OpenPath { path, to: PROGRAM }, Step::Check { fd: PROGRAM, is }]
+}
+
 /// The outer child becomes the tree's init. Where no group counts processes, it has the command's
 /// limit and tries at the end whether that is reached.
 fn last(plan: &Plan, ends: &Ends) -> Vec<Step> {
@@ -324,13 +332,9 @@ impl<'p> Steps<'p> {
         }
     }
 
-    /// Opens what will be executed inside the new view and compares it with what was pinned.
+    /// Opens what will be executed inside the new view.
     fn open_program(&mut self) {
-        let file = self.plan.interpreter.as_ref().unwrap_or(&self.plan.program);
-        let path = c_string(&OsString::from(file.path.clone()));
-        self.push(Step::OpenPath { path, to: PROGRAM });
-        let is = Is::Inode { dev: file.dev, ino: file.ino };
-        self.push(Step::Check { fd: PROGRAM, is });
+        open_program(self.plan).into_iter().for_each(|step| self.push(step));
     }
 
     /// Gives up every right. The signal that ends the tree with its supervisor comes after the

@@ -6,14 +6,16 @@
 //! own Landlock layer stands below that one, so the guardian can signal it and it cannot signal
 //! the guardian.
 
-use super::compile::{Compiled, Ends, Inner, Layers, PROGRAM, c_string, inner, ruleset, set_limit};
+use super::compile::{
+    Compiled, Ends, Inner, Layers, c_string, inner, inode, open_program, ruleset, set_limit,
+};
 use crate::plan::Plan;
 use crate::plan::host::Host;
 use crate::plan::identity::Identity;
 use crate::plan::limits::Limit;
 use crate::plan::workspace::{Workspace, c_path};
 use crate::sys;
-use crate::sys::step::{Dir, ExecFd, Image, Is, Lists, Slot, Step};
+use crate::sys::step::{Dir, ExecFd, Image, Lists, Slot, Step};
 use nix::sys::resource::Resource;
 use std::fs;
 use std::io;
@@ -100,10 +102,9 @@ fn drop_rights(plan: &Plan) -> Vec<Step> {
 /// Enters the working folder and opens the program, each compared with what was planned; and
 /// grants the program its own folder of `/proc`, which exists only now.
 fn enter(plan: &Plan, ruleset: Option<i32>) -> Vec<Step> {
-    let workspace = plan.workspace_inode;
     let mut steps = vec![
         Step::OpenPath { path: c_path(&plan.workspace), to: FOLDER },
-        Step::Check { fd: FOLDER, is: Is::Inode { dev: workspace.dev, ino: workspace.ino } },
+        Step::Check { fd: FOLDER, is: inode(plan.workspace_inode) },
     ];
     if let Ok(below) = plan.cwd.strip_prefix(&plan.workspace)
         && !below.as_os_str().is_empty()
@@ -112,10 +113,7 @@ fn enter(plan: &Plan, ruleset: Option<i32>) -> Vec<Step> {
         steps.push(Step::OpenBeneath { dir, path, to: FOLDER });
     }
     steps.push(Step::Enter { fd: FOLDER });
-    let file = plan.interpreter.as_ref().unwrap_or(&plan.program);
-    let path = c_string(&std::ffi::OsString::from(file.path.clone()));
-    steps.push(Step::OpenPath { path, to: PROGRAM });
-    steps.push(Step::Check { fd: PROGRAM, is: Is::Inode { dev: file.dev, ino: file.ino } });
+    steps.extend(open_program(plan));
     if let Some(ruleset) = ruleset {
         let access = sys::landlock::Rights::read().bits();
         steps.push(Step::OpenPath { path: c"/proc/self".into(), to: OWN_PROCESS });

@@ -122,9 +122,7 @@ impl Parents {
         }
         (group.unified.is_some() || !group.single.is_empty()).then_some(group)
     }
-}
 
-impl Parents {
     /// Says why no version 2 group can be made, where [`Parents::make`] could not make one:
     /// `NotFound` where there is no such hierarchy, or none that kills.
     pub fn refusal(&self) -> io::Error {

@@ -431,21 +431,11 @@ pub(crate) fn where_the_kernel_refuses(
     errno: i32,
     command: &mut Command,
 ) {
-    use seccompiler::{
-        SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, SeccompCondition, SeccompFilter,
-        SeccompRule, TargetArch,
-    };
+    use seccompiler::{SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, SeccompCondition, SeccompRule};
     let is = |value| SeccompCondition::new(0, Dword, Eq, value).expect("a condition");
     let rules = first.map(|value| SeccompRule::new(vec![is(value)]).expect("a rule"));
     let rules = [(call, rules.into_iter().collect())].into_iter().collect();
-    let refuse = SeccompAction::Errno(errno.unsigned_abs());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, TargetArch::x86_64);
-    let filter: seccompiler::BpfProgram = filter.and_then(TryInto::try_into).expect("a filter");
-    let install = move || {
-        let apply = seccompiler::apply_filter(&filter);
-        apply.map_err(|_| std::io::Error::from_raw_os_error(libc::EINVAL))
-    };
-    unsafe { command.pre_exec(install) };
+    crate::support::contained::under(command, rules, errno);
 }
 
 #[test]

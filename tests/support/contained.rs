@@ -72,7 +72,8 @@ pub fn refuse(command: &mut Command, calls: &[i64], errno: i32) {
     under(command, calls.iter().map(|call| (*call, Vec::new())).collect(), errno);
 }
 
-fn under(command: &mut Command, rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) {
+/// Has the calls that fit these rules refused to a command with one errno.
+pub fn under(command: &mut Command, rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) {
     let refuse = SeccompAction::Errno(errno.cast_unsigned());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, TargetArch::x86_64);
     let filter: BpfProgram = filter.and_then(TryInto::try_into).expect("a filter");

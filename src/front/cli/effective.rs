@@ -1,7 +1,7 @@
 //! `pinfold profile show --effective`: the whole plan of a call, each part with its origin.
 
 use super::args::CallArgs;
-use super::{Surroundings, print, run, say, say_fault};
+use super::{Surroundings, print, run, say_fault, say_refusal};
 use crate::plan::Plan;
 use crate::plan::filesystem::{Mount, Rule, RuleAt, TMP};
 use crate::plan::limits::{Keeper, Limit};
@@ -53,8 +53,7 @@ fn refused(refusal: &Refusal, template: Option<&str>, as_json: bool) -> u8 {
         let printed = print(&answer.to_string());
         return if printed == 0 { refusal.code.exit() } else { printed };
     }
-    say(&refusal.to_string());
-    say(&format!("`pinfold explain {}` says more", refusal.code));
+    say_refusal(&refusal.to_string(), refusal.code);
     refusal.code.exit()
 }
 

@@ -20,7 +20,7 @@ mod trail;
 use super::config::{Loaded, Reader};
 use super::reply::FAULT;
 use crate::plan::toolchains::Homes;
-use crate::record::{MESSAGE_CHARS_MAX, fit, is_unsafe_to_show};
+use crate::record::{Code, MESSAGE_CHARS_MAX, fit, is_unsafe_to_show};
 use crate::source::Faults;
 use args::{Command, Low};
 use clap::Parser;
@@ -165,6 +165,12 @@ fn shown(line: &str) -> String {
     let line = line.chars().fold(String::new(), escape);
     let [line] = fit([line], MESSAGE_CHARS_MAX - NAME.len());
     line
+}
+
+/// Says a refusal, and where its code is explained.
+fn say_refusal(message: &str, code: Code) {
+    say(message);
+    say(&format!("`pinfold explain {code}` says more"));
 }
 
 fn say_fault(text: &str) -> u8 {

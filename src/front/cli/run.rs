@@ -2,7 +2,7 @@
 
 use super::args::{CallArgs, RunArgs};
 use super::output::{Quiet, Terminal};
-use super::{Surroundings, print, say, say_fault};
+use super::{Surroundings, print, say, say_fault, say_refusal};
 use crate::front::reply;
 use crate::record::{LimitHit, Outcome, Reply};
 use crate::run::{Request, STDIN_BYTES_MAX, Stdin, Supervisor};
@@ -124,9 +124,9 @@ fn tell(reply: &Reply, json: bool) -> u8 {
         }
     }
     if let Some(message) = &reply.message {
-        say(message);
-        if let Some(code) = reply.decision.code {
-            say(&format!("`pinfold explain {code}` says more"));
+        match reply.decision.code {
+            Some(code) => say_refusal(message, code),
+            None => say(message),
         }
     }
     match reply.outcome {

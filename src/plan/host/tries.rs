@@ -62,28 +62,37 @@ pub(super) fn namespaces(
 
 /// Enforces a ruleset that refuses everything.
 pub(super) fn landlock(spawner: &Spawner) -> Result<(), Failed> {
-    let ruleset = sys::landlock::Rules::new(false).and_then(|rules| rules.finish());
-    let ruleset = ruleset.map_err(|error| Failed { doing: "making a ruleset", error })?;
-    let (ruleset_fd, flags) = (ruleset.as_raw_fd(), sys::landlock::restrict_flags());
-    let inner: Named = vec![
-        ("setting no_new_privs", Step::NoNewPrivileges),
-        ("enforcing Landlock", Step::Restrict { ruleset: ruleset_fd, flags }),
-    ];
+    let (ruleset, restrict) = closed()?;
+    let inner: Named = vec![("setting no_new_privs", Step::NoNewPrivileges), restrict];
     Trial { inner, keep: vec![ruleset], ..Trial::default() }.run(spawner)
 }
 
 /// Installs the filters of a run.
 pub(super) fn seccomp(spawner: &Spawner) -> Result<(), Failed> {
+    let mut inner: Named = vec![("setting no_new_privs", Step::NoNewPrivileges)];
+    inner.extend(filters()?);
+    Trial { inner, ..Trial::default() }.run(spawner)
+}
+
+/// A ruleset that refuses everything, and the step that enforces it.
+fn closed() -> Result<(OwnedFd, (&'static str, Step)), Failed> {
+    let ruleset = sys::landlock::Rules::new(false).and_then(|rules| rules.finish());
+    let ruleset = ruleset.map_err(|error| Failed { doing: "making a ruleset", error })?;
+    let (number, flags) = (ruleset.as_raw_fd(), sys::landlock::restrict_flags());
+    let step = ("enforcing Landlock", Step::Restrict { ruleset: number, flags });
+    Ok((ruleset, step))
+}
+
+/// The filters of a run that may do the least.
+fn filters() -> Result<[(&'static str, Step); 2], Failed> {
     let filter = |made: io::Result<Arc<[_]>>| {
         let program = made.map_err(|error| Failed { doing: "compiling a filter", error })?;
         Ok(("filtering system calls", Step::Filter { program }))
     };
-    let inner: Named = vec![
-        ("setting no_new_privs", Step::NoNewPrivileges),
+    Ok([
         filter(sys::seccomp::socket_filter(Sockets::None))?,
         filter(sys::seccomp::positive_list(&[Set::Base]).map(Arc::from))?,
-    ];
-    Trial { inner, ..Trial::default() }.run(spawner)
+    ])
 }
 
 /// Takes the id of another user.
@@ -118,32 +127,23 @@ pub(super) fn guardian(spawner: &Spawner, brokered: bool) -> Result<(), Failed> 
     let doing = "preparing the guardian";
     let prepared = |error: io::Error| Failed { doing, error };
     let scope = sys::landlock::signal_scope().map_err(prepared)?;
-    let ruleset = sys::landlock::Rules::new(false).and_then(|rules| rules.finish());
-    let ruleset = ruleset.map_err(prepared)?;
+    let (ruleset, restrict) = closed()?;
     let (own, childs) = sys::notify::mailbox().map_err(prepared)?;
-    let flags = sys::landlock::restrict_flags();
-    let restrict = |fd: &OwnedFd, flags| Step::Restrict { ruleset: fd.as_raw_fd(), flags };
+    let hold = Step::Restrict { ruleset: scope.as_raw_fd(), flags: 0 };
     let outer: Named = vec![
         ("leaving the session", Step::NewSession),
         ("giving up capabilities", Step::NoCapabilities),
         ("setting no_new_privs", Step::NoNewPrivileges),
-        ("holding signals by Landlock", restrict(&scope, 0)),
+        ("holding signals by Landlock", hold),
         ("adopting orphans", Step::Subreaper),
     ];
-    let filter = |made: io::Result<Vec<_>>| made.map(Arc::from).map_err(prepared);
-    let program = filter(sys::seccomp::guarded_filter(brokered))?;
+    let program = sys::seccomp::guarded_filter(brokered).map_err(prepared)?.into();
     let held = match brokered {
         true => ("listening to calls", Step::Listen { program, to: childs.as_raw_fd() }),
         false => ("filtering calls on metadata", Step::Filter { program }),
     };
-    let list = filter(sys::seccomp::positive_list(&[Set::Base]))?;
-    let sockets = sys::seccomp::socket_filter(Sockets::None).map_err(prepared)?;
-    let inner: Named = vec![
-        held,
-        ("enforcing Landlock", restrict(&ruleset, flags)),
-        ("filtering sockets", Step::Filter { program: sockets }),
-        ("filtering system calls", Step::Filter { program: list }),
-    ];
+    let mut inner: Named = vec![held, restrict];
+    inner.extend(filters()?);
     Trial { outer, inner, keep: vec![scope, ruleset, own, childs], ..Trial::default() }.run(spawner)
 }
 
