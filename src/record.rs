@@ -16,6 +16,31 @@ pub use text::{Digest, MESSAGE_CHARS_MAX, Text, Word, argv_digest, fit, is_unsaf
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// Every tool of an agent's, by the name that stands in records and in the catalog's advice. Which
+/// of them a version has is the business of its doors.
+pub const TOOLS: [&str; 20] = [
+    "run_command",
+    "run_gate",
+    "read_file",
+    "write_file",
+    "edit_file",
+    "move_file",
+    "delete_file",
+    "list_dir",
+    "search_text",
+    "git_status",
+    "git_diff",
+    "git_log",
+    "git_show",
+    "git_add",
+    "git_commit",
+    "git_init",
+    "git_push",
+    "git_rewrite_history",
+    "git_delete_branch",
+    "create_project",
+];
+
 /// What the catalog and the circumstances say of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -260,7 +285,9 @@ pub enum Body {
     Refusal {
         /// The tool that was called.
         tool: &'static str,
-        /// The arguments as given.
+        /// The line as given, where the call was one.
+        line: Option<Word>,
+        /// The arguments as given, or as the line was split; none where it could not be.
         argv: Vec<Word>,
         /// How many there were.
         argv_count: u64,
@@ -381,6 +408,8 @@ pub struct Intent {
     pub notes: Vec<String>,
     /// Digest of the catalog in force.
     pub catalog_sha256: Digest,
+    /// Digest of the overlay that tightens it, where there is one.
+    pub tighten_sha256: Option<Digest>,
     /// Digest of the plan.
     pub plan_sha256: Digest,
     /// How it was approved.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod circumstances;
+mod explain;
 mod homes;
 mod recording;
 
@@ -26,6 +27,7 @@ use crate::sys::cgroup::{Cgroup, Parents};
 use crate::sys::spawn::Spawner;
 use crate::trail::{Receipt, Trail};
 use circumstances::Decided;
+pub use explain::{Explanation, Matching, Token};
 use recording::{Ending, Recorder};
 use std::ffi::OsString;
 use std::future::Future;
@@ -50,6 +52,17 @@ pub struct Rules {
     pub profiles: Profiles,
     /// The settings.
     pub settings: Settings,
+    /// Whether a call may run without a person's word at all.
+    pub auto_approve: bool,
+}
+
+/// What is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Words {
+    /// An argument vector.
+    Argv(Vec<OsString>),
+    /// A line that becomes an argument vector, or is refused; no shell ever reads it.
+    Line(OsString),
 }
 
 /// Standard input of a command.
@@ -70,8 +83,8 @@ pub struct Request {
     pub tool: &'static str,
     /// The session; a call without one has its own.
     pub session: Option<String>,
-    /// The argument vector.
-    pub argv: Vec<OsString>,
+    /// The argument vector, or the line.
+    pub words: Words,
     /// The workspace, absolute.
     pub workspace: PathBuf,
     /// The working folder below it.
@@ -155,15 +168,19 @@ impl Supervisor {
             Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
         };
         let opened = Workspace::open(&request.workspace, &self.kept_out, &self.passwd);
-        let decided = match self.decide(&request, &opened, false) {
+        let argv = match self.argv(&request) {
+            Ok(argv) => argv,
+            Err(refused) => return recorder.refuse(&request, &[], &refused),
+        };
+        let decided = match self.decide((&request, &argv), &opened, false) {
             Ok(decided) => decided,
-            Err(refused) => return recorder.refuse(&request, &refused),
+            Err(refused) => return recorder.refuse(&request, &argv, &refused),
         };
         let launch = match self.plan(&decided) {
             Ok(launch) => launch,
             Err(refusal) => {
                 let template = Some(decided.call.template.id.clone());
-                return recorder.refuse(&request, &Refused { refusal, template });
+                return recorder.refuse(&request, &argv, &Refused { refusal, template });
             }
         };
         self.launch(&request, &decided, launch, recorder, sink, cancel).await
@@ -177,8 +194,9 @@ impl Supervisor {
     /// The refusal that a run would record, with the template that fits where one does.
     pub fn preview(&self, request: &Request) -> Result<Preview, (Refusal, Option<String>)> {
         let opened = Workspace::open(&request.workspace, &self.kept_out, &self.passwd);
-        let decided = self.decide(request, &opened, true);
-        let decided = decided.map_err(|refused| (refused.refusal, refused.template))?;
+        let parts = |refused: Refused| (refused.refusal, refused.template);
+        let argv = self.argv(request).map_err(parts)?;
+        let decided = self.decide((request, &argv), &opened, true).map_err(parts)?;
         let template = &decided.call.template.id;
         let planned = self.plan(&decided).map_err(|refusal| (refusal, Some(template.clone())))?;
         Ok(Preview {
@@ -240,7 +258,7 @@ impl Supervisor {
             layers: self.layers,
         };
         let gated = prepare(&plan, recorder.call().as_str(), means);
-        let catalog = decided.rules.catalog.digest();
+        let catalog = &decided.rules.catalog;
         let intent = recording::intent(request.tool, &plan, catalog, approval.clone());
         let receipt = match recorder.intent(intent) {
             Ok(receipt) => receipt,

@@ -129,6 +129,11 @@ impl Source {
         format!("{}:{line}:{col}", self.name.display())
     }
 
+    /// Returns how many faults were recorded so far.
+    pub fn fault_count(&self) -> usize {
+        self.faults.borrow().len()
+    }
+
     /// Records a fault at `span`.
     pub fn fault(&self, span: &Range<usize>, title: impl Into<String>) {
         self.faults.borrow_mut().push(Fault {

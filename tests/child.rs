@@ -12,7 +12,7 @@
 use pinfold::front::config::Reader;
 use pinfold::plan::toolchains::Homes;
 use pinfold::record::Outcome;
-use pinfold::run::{Request, Stdin, Supervisor};
+use pinfold::run::{Request, Stdin, Supervisor, Words};
 use pinfold::supervise::{Sink, Stream};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::arch::asm;
@@ -115,7 +115,7 @@ fn run(supervisor: &Supervisor, workspace: &Path, argv: &[&str]) -> (Outcome, Ve
     let request = Request {
         tool: "run_command",
         session: None,
-        argv: argv.iter().map(Into::into).collect(),
+        words: Words::Argv(argv.iter().map(Into::into).collect()),
         workspace: workspace.to_owned(),
         cwd: None,
         timeout: None,
@@ -140,7 +140,7 @@ fn the_child_of_a_run_neither_allocates_nor_frees() {
     std::fs::create_dir(&workspace).expect("a folder");
     std::fs::write(workspace.join("a.txt"), "content").expect("a file");
     let uid = nix::unistd::geteuid().as_raw();
-    let loaded = Reader { uid, homes: Homes::default() }.load(None);
+    let loaded = Reader { uid, homes: Homes::default() }.load(None, None);
     let supervisor = Supervisor::start(&state, || (loaded.rules, loaded.places));
     let supervisor = supervisor.expect("a supervisor");
     // The first run also asks what the host can do, by throw-away children of the same kind.

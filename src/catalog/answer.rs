@@ -53,6 +53,37 @@ pub(super) fn shape(unfit: Unfit) -> Refusal {
     unfit.next(next)
 }
 
+/// A line that is no argument vector.
+pub(super) fn line(unfit: Unfit) -> Refusal {
+    let next = match unfit.code {
+        Code::LineTooLong => "split the call, or put the text into a file of the workspace",
+        Code::EmptyCall => "name a program and its arguments",
+        Code::Assignment => "leave it out; the operator's catalog sets a command's variables",
+        Code::UnterminatedQuote => "close the quotation, or give the arguments as a list",
+        _ => "call one program per request; quote what is meant as it is; use write_file for files",
+    };
+    unfit.next(next)
+}
+
+/// An interpreter's argv that reaches what only its own template may reach.
+pub(super) fn interpreter(code: Code, what: &str) -> Refusal {
+    let (reason, next) = match code {
+        Code::InterpreterOption => {
+            ("the interpreter itself refuses this option", "leave the option out")
+        }
+        Code::InterpreterStdin => (
+            "it would read its program from standard input",
+            "put the program into a file of the workspace and name the file",
+        ),
+        Code::ModuleRunner => (
+            "this module runs other modules, or installs some",
+            "run the module that is meant by its own name, or a file of the workspace",
+        ),
+        _ => ("this reaches the inside of an installed package", "call pip by one of its commands"),
+    };
+    Unfit::new(code, what.as_bytes(), reason).next(next)
+}
+
 /// A program that has no template.
 pub(super) fn unknown(name: &str, instead: Option<&Instead>) -> Refusal {
     let shown = shown(name.as_bytes());

@@ -129,24 +129,35 @@ impl From<Unavailable> for Refusal {
     }
 }
 
-/// Looks a bare name up in the folders of `path` and pins what a start of it needs.
+/// Where programs are looked up, and which folders they must not come from.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// The folders in which a name is looked up, in order.
+    pub path: &'a [PathBuf],
+    /// The supervisor's user: what belongs to it or to root counts as trustworthy.
+    pub owner_uid: u32,
+    /// The workspace of the call.
+    pub workspace: Option<&'a Path>,
+    /// Folders outside of the workspace that some profile lets a command write.
+    pub written: &'a [PathBuf],
+}
+
+/// Looks a bare name up and pins what a start of it needs.
 ///
 /// The first folder that has the name decides: a file that is not trustworthy does not fall
 /// back to a later folder. Files count only if they and every folder and link on the way
-/// belong to root or `owner_uid`, others cannot write them, and they are not inside
-/// `workspace`. A folder of root with the sticky bit counts as not writable by others, since
-/// they cannot replace what others have in it.
+/// belong to root or the supervisor's user, others cannot write them, and no command could have
+/// written them, in the workspace or elsewhere. A folder of root with the sticky bit counts as
+/// not writable by others, since they cannot replace what others have in it.
 ///
 /// # Errors
 /// Why the program cannot be started, with what would change that.
-pub fn resolve(
-    name: &str,
-    path: &[PathBuf],
-    owner_uid: u32,
-    workspace: Option<&Path>,
-) -> Result<Program, Unavailable> {
-    let workspace = workspace.map(Workspace::new);
-    let rules = Rules { path, owner_uid, workspace };
+pub fn resolve(name: &str, places: &Places<'_>) -> Result<Program, Unavailable> {
+    let workspace = places.workspace.map(|path| Closed::new(path, "inside the workspace"));
+    let written = "inside a folder that a profile lets commands write";
+    let written = places.written.iter().map(|path| Closed::new(path, written));
+    let closed = workspace.into_iter().chain(written).collect();
+    let rules = Rules { path: places.path, owner_uid: places.owner_uid, closed };
     rules.program(name).map_err(|Fault { reason, next, absent }| {
         let name = name.to_owned();
         Unavailable { name, reason, next: next.to_owned(), absent }
@@ -175,24 +186,27 @@ fn show(path: &Path) -> String {
     Text::from(path).escaped()
 }
 
-struct Workspace {
+/// A folder that no program may come from.
+struct Closed {
     path: PathBuf,
     /// Device and inode, so that the folder is known under another name as well.
     id: Option<(u64, u64)>,
+    /// What is said of a file in it.
+    why: &'static str,
 }
 
-impl Workspace {
-    fn new(path: &Path) -> Self {
+impl Closed {
+    fn new(path: &Path, why: &'static str) -> Self {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let id = fs::metadata(&path).ok().map(|found| (found.dev(), found.ino()));
-        Self { path, id }
+        Self { path, id, why }
     }
 }
 
 struct Rules<'a> {
     path: &'a [PathBuf],
     owner_uid: u32,
-    workspace: Option<Workspace>,
+    closed: Vec<Closed>,
 }
 
 impl Rules<'_> {
@@ -327,12 +341,12 @@ impl Rules<'_> {
             let reason = format!("{} can be written by others", show(entry));
             return fault(reason, "ask the operator to take that permission away");
         }
-        if let Some(workspace) = &self.workspace {
-            let is_it = workspace.id == Some((found.dev(), found.ino()));
-            if is_it || entry.starts_with(&workspace.path) {
-                let reason = format!("{} is inside the workspace", show(entry));
-                return fault(reason, "ask the operator to install the program outside of it");
-            }
+        let lies = |closed: &&Closed| {
+            closed.id == Some((found.dev(), found.ino())) || entry.starts_with(&closed.path)
+        };
+        if let Some(closed) = self.closed.iter().find(lies) {
+            let reason = format!("{} is {}", show(entry), closed.why);
+            return fault(reason, "ask the operator to install the program outside of it");
         }
         Ok(found)
     }
@@ -461,7 +475,18 @@ mod tests {
         }
 
         fn find(&self, name: &str) -> Result<Program, Unavailable> {
-            resolve(name, &self.path(), self.uid, None)
+            self.look(name, self.uid, None, &[])
+        }
+
+        fn look(
+            &self,
+            name: &str,
+            owner_uid: u32,
+            workspace: Option<&Path>,
+            written: &[PathBuf],
+        ) -> Result<Program, Unavailable> {
+            let path = self.path();
+            resolve(name, &Places { path: &path, owner_uid, workspace, written })
         }
 
         #[track_caller]
@@ -566,7 +591,7 @@ mod tests {
         assert_eq!(home.find("tool").is_ok(), gid == 0);
         if home.uid != 0 {
             home.chmod("lib", 0o755);
-            let fault = resolve("tool", &home.path(), home.uid + 1, None).expect_err("foreign");
+            let fault = home.look("tool", home.uid + 1, None, &[]).expect_err("foreign");
             assert!(fault.reason.contains("belongs to another user"), "{fault:?}");
         } else {
             std::os::unix::fs::chown(home.at("lib/deep"), Some(4242), None).expect("as root");
@@ -582,16 +607,16 @@ mod tests {
         home.link("../lib/deep/tool", "bin/tool");
         for workspace in ["lib", "lib/deep", "bin"] {
             let workspace = home.at(workspace);
-            let fault = resolve("tool", &home.path(), home.uid, Some(&workspace));
+            let fault = home.look("tool", home.uid, Some(&workspace), &[]);
             let fault = fault.expect_err("inside");
             assert!(fault.reason.contains("is inside the workspace"), "{fault:?}");
         }
         home.link("lib", "alias");
-        let fault = resolve("tool", &home.path(), home.uid, Some(&home.at("alias")));
+        let fault = home.look("tool", home.uid, Some(&home.at("alias")), &[]);
         assert!(fault.is_err(), "a workspace by another name");
         fs::create_dir(home.at("work")).expect("a new folder");
         let elsewhere = home.at("work");
-        resolve("tool", &home.path(), home.uid, Some(&elsewhere)).expect("outside");
+        home.look("tool", home.uid, Some(&elsewhere), &[]).expect("outside");
     }
 
     #[test]

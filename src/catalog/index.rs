@@ -4,16 +4,17 @@
 //! subcommand is the start of another. Word lists never name what a template already has.
 #![forbid(unsafe_code)]
 
+use super::lint::TemplateMarks;
+use super::parse::Listed;
 use super::template::{Form, Instead, ListedRefusal, Opt, Program, Route, Template};
 use crate::source::{At, Source};
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 
 /// A template and the places that faults between templates point at.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) template: Template,
-    pub(super) id_span: Range<usize>,
+    pub(super) marks: TemplateMarks,
     /// The program's name and its aliases.
     pub(super) names: Vec<At<String>>,
 }
@@ -24,21 +25,23 @@ pub(super) struct Index {
     pub(super) programs: HashMap<String, Program>,
     pub(super) refusal_of: HashMap<(String, String), usize>,
     pub(super) instead_of: HashMap<String, usize>,
+    /// Templates of calls that more than one could fit.
+    pub(super) ambiguous: HashSet<usize>,
 }
 
 /// Builds the tables and records every fault between entries.
 pub(super) fn build(
     source: &Source,
     drafts: &[Draft],
-    refusals: &[(ListedRefusal, Vec<At<String>>)],
-    instead: &[(Instead, Vec<At<String>>)],
+    refusals: &[(ListedRefusal, Listed)],
+    instead: &[(Instead, Listed)],
 ) -> Index {
     let mut index = Index::default();
     let mut ids = HashSet::new();
     for (number, draft) in drafts.iter().enumerate() {
         if !ids.insert(draft.template.id.as_str()) {
             let title = format!("the id `{}` is used twice", draft.template.id);
-            source.fault(&draft.id_span, title);
+            source.fault(&draft.marks.id, title);
         }
         check_forbid(source, draft);
         for name in &draft.names {
@@ -49,19 +52,22 @@ pub(super) fn build(
             }
         }
     }
-    let mut names: Vec<_> = index.programs.iter_mut().collect();
+    let mut programs = std::mem::take(&mut index.programs);
+    let mut names: Vec<_> = programs.iter_mut().collect();
     names.sort_by(|a, b| a.0.cmp(b.0));
     for (name, program) in names {
         program.globals.sort();
         program.globals.dedup();
         program.routes.sort();
-        check_overlap(source, drafts, name, &program.routes);
+        let both = check_overlap(source, drafts, name, &program.routes);
+        index.ambiguous.extend(both);
     }
-    for (number, (entry, subs)) in refusals.iter().enumerate() {
-        index.add_refusal(source, drafts, (number, entry), subs);
+    index.programs = programs;
+    for (number, (entry, listed)) in refusals.iter().enumerate() {
+        index.add_refusal(source, drafts, (number, entry), &listed.names);
     }
-    for (number, (_, programs)) in instead.iter().enumerate() {
-        for program in programs {
+    for (number, (_, listed)) in instead.iter().enumerate() {
+        for program in &listed.names {
             let name = &program.value;
             if index.programs.contains_key(name) {
                 let title = format!("`[[instead]]` names `{name}`, which has a template");
@@ -75,20 +81,24 @@ pub(super) fn build(
 }
 
 /// Checks that no subcommand of a program equals or starts another. In sorted order the one
-/// that starts another stands right before it, or before others that it starts as well.
-fn check_overlap(source: &Source, drafts: &[Draft], name: &str, routes: &[Route]) {
+/// that starts another stands right before it, or before others that it starts as well. Returns
+/// the templates of calls that more than one could fit.
+fn check_overlap(source: &Source, drafts: &[Draft], name: &str, routes: &[Route]) -> Vec<usize> {
+    let mut ambiguous = Vec::new();
     for pair in routes.windows(2) {
         let [first, second] = pair else { continue };
         if second.sub.starts_with(&first.sub) {
+            ambiguous.extend([first.template, second.template]);
             let draft = &drafts[second.template.max(first.template)];
             let other = &drafts[second.template.min(first.template)].template.id;
             let call = format!("{name} {}", second.sub.join(" "));
             let title = format!("`{}` fits the template `{other}` as well", call.trim_end());
             let place = draft.names.iter().find(|at| at.value == name);
-            let span = place.map_or(&draft.id_span, |at| &at.span);
+            let span = place.map_or(&draft.marks.id, |at| &at.span);
             source.fault_hint(span, title, "a call must select at most one template");
         }
     }
+    ambiguous
 }
 
 /// Checks that `forbid` names nothing that the template accepts, so that it can only choose
@@ -112,7 +122,7 @@ fn check_forbid(source: &Source, draft: &Draft) {
             || template.options.iter().any(|opt| has_value(opt, flag));
         if accepted {
             let title = format!("`forbid` names `{flag}`, which the template accepts");
-            source.fault(&draft.id_span, title);
+            source.fault(&draft.marks.id, title);
         }
     }
 }

@@ -65,6 +65,11 @@ impl Kind {
         ("opaque", Self::Opaque),
     ];
 
+    /// Returns the kind's name in the catalog.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
     /// Returns whether the whole text of a fitting operand names a path.
     pub fn is_path(self) -> bool {
         matches!(self, Self::Path | Self::File)

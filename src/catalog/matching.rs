@@ -5,13 +5,37 @@
 //! choose words only. Nothing is allocated before a call is refused.
 #![forbid(unsafe_code)]
 
-use super::Catalog;
 use super::answer::{self, Unfit};
-use super::kinds::{Kind, Spec};
+use super::cpython::{self, Runs};
 use super::shape;
-use super::template::{Form, Group, Opt, Program, Route, Template};
-use crate::record::{Code, Refusal, Verdict};
-use std::ffi::OsString;
+use super::template::{Program, Route, Scan, Template};
+use super::trace::{Role, Trace};
+use super::walk::Walk;
+use super::{Catalog, words};
+use crate::record::{Code, Digest, Refusal, Verdict};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// What stands in `inject_after_sub` for the address of the operator's package index.
+pub const INDEX: &str = "{operator_index_url}";
+
+/// The program behind which the `cpython` scan finds package management.
+const PIP: &str = "pip";
+
+/// Folders of installed packages: a file run from there is the package run by its path.
+const PACKAGE_FOLDERS: [&str; 2] = ["site-packages", "dist-packages"];
+
+/// How a call came to its template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via<'c> {
+    /// The template's program was called.
+    Itself,
+    /// An interpreter was called that runs the template's program as a module; this is the
+    /// interpreter's template.
+    Interpreter(&'c Template),
+    /// No template fits, and the catalog asks a person then.
+    Unlisted,
+}
 
 /// A call that fits a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,22 +43,61 @@ use std::ffi::OsString;
 pub struct Matched<'c> {
     /// The template.
     pub template: &'c Template,
-    /// Its decision.
+    /// The decision.
     pub verdict: Verdict,
-    /// How many elements stand before the rest: program, flags before the subcommand, and
-    /// the subcommand.
-    pub sub_len: usize,
+    /// How the call came to it.
+    pub via: Via<'c>,
+    /// Where the template's tokens are put in: the index of the first element behind the
+    /// subcommand.
+    pub inject_at: usize,
     /// One bit for each element of the requested argv that is an operand.
     operands: u64,
+}
+
+/// A decision with what it was made of.
+#[derive(Debug)]
+pub struct Explained<'c> {
+    /// The template that the program and the subcommand select, also where the call does not fit.
+    pub selected: Option<&'c Template>,
+    /// What each element was taken for.
+    pub trace: Trace,
+    /// The decision.
+    pub result: Result<Matched<'c>, Refusal>,
 }
 
 impl Matched<'_> {
     /// Returns the argv to execute: the requested one with the template's tokens added
     /// behind the subcommand. `{operator_index_url}` stays as it is.
     pub fn executed(&self, argv: &[OsString]) -> Vec<OsString> {
-        let (head, rest) = argv.split_at(self.sub_len.min(argv.len()));
+        let (head, rest) = argv.split_at(self.inject_at.min(argv.len()));
         let injected = self.template.inject_after_sub.iter().map(OsString::from);
         head.iter().cloned().chain(injected).chain(rest.iter().cloned()).collect()
+    }
+
+    /// Returns the bare name of the program whose file is started.
+    pub fn program<'a>(&'a self, argv: &'a [OsString]) -> &'a OsStr {
+        match self.via {
+            Via::Itself => OsStr::new(&self.template.program),
+            Via::Interpreter(interpreter) => OsStr::new(&interpreter.program),
+            Via::Unlisted => argv.first().map_or(OsStr::new(""), OsString::as_os_str),
+        }
+    }
+
+    /// Returns the only digest that the program's file may have, where the catalog pins it.
+    pub fn pinned(&self) -> Option<Digest> {
+        match self.via {
+            Via::Interpreter(interpreter) => interpreter.sha256,
+            _ => self.template.sha256,
+        }
+    }
+
+    /// Returns variables of the call beside those of the template. An interpreter puts the
+    /// workspace first where it looks for modules, unless it is told not to.
+    pub fn environment(&self) -> &'static [(&'static str, &'static str)] {
+        match self.via {
+            Via::Interpreter(_) => &[("PYTHONSAFEPATH", "1")],
+            _ => &[],
+        }
     }
 
     /// Returns the positions, in the requested argv, of the operands that name paths;
@@ -52,49 +115,149 @@ impl Matched<'_> {
     }
 }
 
+/// What matching one call needs and leaves behind.
+struct Call<'c, 'w> {
+    words: &'w [&'w str],
+    selected: Option<&'c Template>,
+    trace: Trace,
+}
+
 impl Catalog {
-    /// Decides a call. A template that fits gives its decision, which may be to refuse.
+    /// Splits a line into an argument vector; no shell ever reads it.
     ///
-    /// An opaque template's `scan` is not evaluated: every argv of the right count gets the
-    /// template's decision, which is never `auto`. Nor do `unmatched` and `unknown_program`
-    /// count: what no template accepts is refused, which is never laxer than they are.
+    /// # Errors
+    /// What a shell would not pass on as it is.
+    pub fn split(&self, line: &OsStr) -> Result<Vec<OsString>, Refusal> {
+        words::split(line.as_bytes(), self.policy.limits.line_bytes).map_err(answer::line)
+    }
+
+    /// Decides a call. A template that fits gives its decision, which may be to refuse.
     ///
     /// # Errors
     /// Why no template fits.
     pub fn decide<'c>(&'c self, argv: &[OsString]) -> Result<Matched<'c>, Refusal> {
-        let words = shape::check(argv, &self.policy.limits)?;
-        let name = words[0];
-        let Some(program) = self.programs.get(name) else {
-            let instead = self.instead_of.get(name).map(|index| &self.instead[*index]);
-            return Err(answer::unknown(name, instead));
-        };
-        let (template, sub, sub_len) = self.select(program, &words)?;
-        let mut walk = Walk { template, sub, words: &words, at: sub_len, seen: 0, operands: 0 };
-        let fits =
-            if template.opaque { walk.check_count(words.len() - sub_len) } else { walk.run() };
-        fits.map_err(|unfit| answer::argv(unfit, template))?;
-        let operands = walk.operands;
-        Ok(Matched { template, verdict: template.decision, sub_len, operands })
+        self.explain(argv).result
     }
 
-    /// Selects by program and subcommand alone; gives the template, its subcommand and how
-    /// many elements both take.
+    /// Decides a call and says what it was made of.
+    pub fn explain<'c>(&'c self, argv: &[OsString]) -> Explained<'c> {
+        let words = match shape::check(argv, &self.policy.limits) {
+            Ok(words) => words,
+            Err(refusal) => {
+                return Explained { selected: None, trace: Trace::new(), result: Err(refusal) };
+            }
+        };
+        let mut call = Call { words: &words, selected: None, trace: Trace::new() };
+        let result = self.named(&mut call);
+        Explained { selected: call.selected, trace: call.trace, result }
+    }
+
+    /// Decides by the program's own name.
+    fn named<'c>(&'c self, call: &mut Call<'c, '_>) -> Result<Matched<'c>, Refusal> {
+        let name = call.words[0];
+        call.trace.note(0, Role::Program);
+        let Some(program) = self.programs.get(name) else {
+            let refusal = answer::unknown(name, self.instead_for(name));
+            return self.otherwise(self.policy.unknown_program, refusal);
+        };
+        let matched = match self.fit(call, (name, program), 1) {
+            Ok(matched) => matched,
+            Err(refusal) => return self.otherwise(self.policy.unmatched, refusal),
+        };
+        match matched.template.scan {
+            Some(Scan::Cpython) => self.scan(call, matched),
+            None => Ok(matched),
+        }
+    }
+
+    /// What a call gets that no template accepts: the catalog's word for such calls.
+    fn otherwise<'c>(&'c self, word: Verdict, refusal: Refusal) -> Result<Matched<'c>, Refusal> {
+        match (&self.unlisted, word) {
+            (Some(template), Verdict::Ask) => Ok(Matched {
+                template,
+                verdict: template.decision,
+                via: Via::Unlisted,
+                inject_at: 0,
+                operands: 0,
+            }),
+            _ => Err(refusal),
+        }
+    }
+
+    /// Selects the template of a program and walks the elements behind it, which begin at `start`.
+    fn fit<'c>(
+        &'c self,
+        call: &mut Call<'c, '_>,
+        (name, program): (&str, &'c Program),
+        start: usize,
+    ) -> Result<Matched<'c>, Refusal> {
+        let (template, sub, inject_at) = self.select(call, (name, program), start)?;
+        call.selected = Some(template);
+        let (words, trace) = (call.words, &mut call.trace);
+        let mut walk = Walk { template, sub, words, at: inject_at, seen: 0, operands: 0, trace };
+        let fits = if template.opaque {
+            (inject_at..words.len()).for_each(|at| walk.trace.note(at, Role::Free));
+            walk.check_count(words.len() - inject_at)
+        } else {
+            walk.run()
+        };
+        fits.map_err(|unfit| answer::argv(unfit, template))?;
+        let operands = walk.operands;
+        Ok(Matched { template, verdict: template.decision, via: Via::Itself, inject_at, operands })
+    }
+
+    /// Reads an interpreter's arguments, and decides what it would run where that is pip.
+    fn scan<'c>(
+        &'c self,
+        call: &mut Call<'c, '_>,
+        interpreter: Matched<'c>,
+    ) -> Result<Matched<'c>, Refusal> {
+        let refuse = |code, what: &str| Err(answer::interpreter(code, what));
+        let (module, rest) = match cpython::scan(call.words) {
+            Runs::Code | Runs::Information => return Ok(interpreter),
+            Runs::Script(path) if path.split('/').any(|part| PACKAGE_FOLDERS.contains(&part)) => {
+                return refuse(Code::PipInternal, path);
+            }
+            Runs::Script(_) => return Ok(interpreter),
+            Runs::Module(module, rest) => (module, rest),
+            Runs::Input => return refuse(Code::InterpreterStdin, call.words[0]),
+            Runs::Refused(option) => return refuse(Code::InterpreterOption, option),
+        };
+        match module.strip_prefix(PIP) {
+            Some("" | ".__main__") => {}
+            Some(inner) if inner.starts_with('.') => return refuse(Code::PipInternal, module),
+            _ if cpython::RUNNERS.contains(&module) => return refuse(Code::ModuleRunner, module),
+            _ => return Ok(interpreter),
+        }
+        let Some(program) = self.programs.get(PIP) else {
+            return Err(answer::unknown(PIP, self.instead_for(PIP)));
+        };
+        let matched = self.fit(call, (PIP, program), rest)?;
+        // The interpreter puts the workspace first on its import path, so a person looks at it.
+        let verdict = matched.verdict.max(Verdict::Ask);
+        Ok(Matched { verdict, via: Via::Interpreter(interpreter.template), ..matched })
+    }
+
+    /// Selects by program and subcommand alone, which begins at `start`; gives the template, its
+    /// subcommand and the index of the first element behind it.
     fn select<'c>(
         &'c self,
-        program: &'c Program,
-        words: &[&str],
+        call: &mut Call<'c, '_>,
+        (name, program): (&str, &'c Program),
+        start: usize,
     ) -> Result<(&'c Template, &'c [String], usize), Refusal> {
         if let [route] = program.routes.as_slice()
             && route.sub.is_empty()
         {
-            return Ok((&self.templates[route.template], &[], 1));
+            return Ok((&self.templates[route.template], &[], start));
         }
         let refuse = |code, what: &str, reason: &str| {
             let unfit = Unfit::new(code, what.as_bytes(), reason);
-            Err(answer::subcommand(unfit, words[0], program))
+            Err(answer::subcommand(unfit, name, program))
         };
+        let behind = &call.words[start..];
         let is_flag = |word: &&&str| word.starts_with('-');
-        let globals = &words[1..1 + words[1..].iter().take_while(is_flag).count()];
+        let globals = &behind[..behind.iter().take_while(is_flag).count()];
         for (index, flag) in globals.iter().enumerate() {
             if !program.globals.iter().any(|global| global == flag) {
                 let reason = "no option is accepted before the subcommand here";
@@ -103,14 +266,15 @@ impl Catalog {
             if globals[..index].contains(flag) {
                 return refuse(Code::FlagRepeated, flag, "the option occurs twice");
             }
+            call.trace.note(start + index, Role::Global);
         }
-        let rest = &words[1 + globals.len()..];
+        let rest = &behind[globals.len()..];
         let Some(sub) = rest.first() else {
-            return refuse(Code::SubMissing, words[0], "the program needs a subcommand");
+            return refuse(Code::SubMissing, name, "the program needs a subcommand");
         };
         let Some(route) = program.route(rest) else {
-            return match self.listed_refusal(words[0], sub) {
-                Some(entry) => Err(answer::listed(words[0], sub, entry)),
+            return match self.listed_refusal(name, sub) {
+                Some(entry) => Err(answer::listed(name, sub, entry)),
                 None => refuse(Code::SubUnknown, sub, "the catalog has no such subcommand"),
             };
         };
@@ -120,7 +284,10 @@ impl Catalog {
             let reason = "this subcommand accepts no such option before it";
             return refuse(Code::OptionBeforeSub, flag, reason);
         }
-        Ok((template, &route.sub, 1 + globals.len() + route.sub.len()))
+        let sub_at = start + globals.len();
+        let end = sub_at + route.sub.len();
+        (sub_at..end).for_each(|at| call.trace.note(at, Role::Sub));
+        Ok((template, &route.sub, end))
     }
 }
 
@@ -136,183 +303,4 @@ impl Program {
         let given = rest.get(..route.sub.len())?;
         (route.sub.iter().eq(given.iter().copied())).then_some(route)
     }
-}
-
-/// The walk over the elements behind the subcommand.
-struct Walk<'a> {
-    template: &'a Template,
-    sub: &'a [String],
-    words: &'a [&'a str],
-    at: usize,
-    /// One bit for each option that occurred.
-    seen: u64,
-    /// One bit for each element that is an operand.
-    operands: u64,
-}
-
-impl<'a> Walk<'a> {
-    fn run(&mut self) -> Result<(), Unfit> {
-        while let Some(word) = self.words.get(self.at).copied() {
-            if word.starts_with('-') {
-                self.option(word)?;
-            } else {
-                self.operands |= 1 << self.at;
-            }
-            self.at += 1;
-        }
-        self.check_operands()?;
-        let absent = |group: &&Group| self.seen & group.mask == 0;
-        if let Some(group) = self.template.required_any.iter().find(absent) {
-            let names = group.names.join(" or ");
-            let reason = format!("{names} is required");
-            return Err(Unfit::new(Code::FlagRequired, names.as_bytes(), reason));
-        }
-        Ok(())
-    }
-
-    /// Takes one token that starts with `-`, and its value where that is a token of its own.
-    fn option(&mut self, word: &'a str) -> Result<(), Unfit> {
-        let template = self.template;
-        if self.operands != 0 && !template.permute {
-            return unfit(Code::OptionAfterOperand, word, "options stand before operands here");
-        }
-        if let Some((bit, opt)) = template.option(word) {
-            if let Some(value) = &opt.value {
-                if !value.forms.contains(&Form::Sep) {
-                    let reason = "the value is not accepted as a token of its own";
-                    return unfit(Code::ValueForm, word, reason);
-                }
-                self.at += 1;
-                let Some(text) = self.words.get(self.at) else {
-                    return unfit(Code::ValueMissing, word, "the option needs a value");
-                };
-                check_value(opt, &value.spec, text)?;
-            }
-            return self.mark(bit, opt);
-        }
-        if word.starts_with("--") {
-            if let Some((name, text)) = word.split_once('=')
-                && let Some((bit, opt, spec)) = template.value_option(name, Form::Eq)
-            {
-                if text.is_empty() {
-                    return unfit(Code::ValueMissing, word, "the value after = is empty");
-                }
-                check_value(opt, spec, text)?;
-                return self.mark(bit, opt);
-            }
-        } else if let Some((second, _)) = word.char_indices().nth(2) {
-            let (name, text) = word.split_at(second);
-            if let Some((bit, opt, spec)) = template.value_option(name, Form::Att) {
-                check_value(opt, spec, text)?;
-                return self.mark(bit, opt);
-            }
-            if template.cluster && self.is_cluster(word) {
-                return self.mark_cluster(word);
-            }
-        }
-        Err(self.unlisted(word))
-    }
-
-    fn is_cluster(&self, word: &str) -> bool {
-        letters(word).all(|flag| flag.is_some_and(|flag| self.is_listed(&flag)))
-    }
-
-    fn is_listed(&self, flag: &[u8; 2]) -> bool {
-        std::str::from_utf8(flag).is_ok_and(|flag| self.template.option(flag).is_some())
-    }
-
-    fn mark_cluster(&mut self, word: &str) -> Result<(), Unfit> {
-        for flag in letters(word).flatten() {
-            let name = std::str::from_utf8(&flag).unwrap_or_default();
-            if let Some((bit, opt)) = self.template.option(name) {
-                self.mark(bit, opt)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn mark(&mut self, bit: usize, opt: &Opt) -> Result<(), Unfit> {
-        if self.seen >> bit & 1 == 1 && !opt.repeat {
-            return unfit(Code::FlagRepeated, &opt.name, "the option occurs twice");
-        }
-        self.seen |= 1 << bit;
-        Ok(())
-    }
-
-    /// Finds the words for an option that is not accepted.
-    fn unlisted(&self, word: &str) -> Unfit {
-        let (name, joined) = match word.split_once('=') {
-            Some((name, _)) if word.starts_with("--") => (name, true),
-            _ => (word, false),
-        };
-        if let Some((_, why)) = self.template.forbid.iter().find(|(flag, _)| flag == name) {
-            return Unfit::new(Code::FlagForbidden, name.as_bytes(), why.as_str());
-        }
-        let id = &self.template.id;
-        let short = !word.starts_with("--") && word.chars().nth(2).is_some();
-        if short && !joined && !self.template.cluster {
-            let reason = format!("template {id} does not accept it, nor options written as one");
-            return Unfit::new(Code::FlagCluster, word.as_bytes(), reason);
-        }
-        let reason = format!("template {id} does not list this option");
-        Unfit::new(Code::FlagUnknown, name.as_bytes(), reason)
-    }
-
-    fn check_operands(&self) -> Result<(), Unfit> {
-        let wanted = &self.template.operands;
-        let places = (0..self.words.len()).filter(|at| self.operands >> at & 1 == 1);
-        let mut texts = places.map(|at| self.words[at]);
-        let elsewhere = wanted.only_sub.as_ref().is_some_and(|only| self.sub != [only.as_str()]);
-        if (wanted.spec.kind == Kind::None || elsewhere)
-            && let Some(first) = texts.next()
-        {
-            let reason = "no operand is accepted here";
-            return unfit(Code::OperandUnexpected, first, reason);
-        }
-        self.check_count(self.operands.count_ones() as usize)?;
-        for text in texts {
-            if let Err(why) = wanted.spec.check(text) {
-                let reason = format!("the operand {}", explain(&wanted.spec, why));
-                return Err(Unfit::new(Code::OperandKind, text.as_bytes(), reason));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_count(&self, count: usize) -> Result<(), Unfit> {
-        let (min, max) = (self.template.operands.min, self.template.operands.max);
-        if (min..=max).contains(&count) {
-            return Ok(());
-        }
-        let reason = format!("{count} operands, from {min} to {max} are accepted");
-        Err(Unfit::new(Code::OperandCount, self.words.join(" ").as_bytes(), reason))
-    }
-}
-
-/// Splits a cluster into its flags; a letter that is not ASCII is nothing.
-fn letters(word: &str) -> impl Iterator<Item = Option<[u8; 2]>> {
-    let flag = |ch: char| Some([b'-', u8::try_from(ch).ok().filter(u8::is_ascii)?]);
-    word.chars().skip(1).map(flag)
-}
-
-fn unfit(code: Code, what: &str, reason: &str) -> Result<(), Unfit> {
-    Err(Unfit::new(code, what.as_bytes(), reason))
-}
-
-fn check_value(opt: &Opt, spec: &Spec, text: &str) -> Result<(), Unfit> {
-    spec.check(text).map_err(|why| {
-        let reason = format!("the value of {} {}", opt.name, explain(spec, why));
-        Unfit::new(Code::ValueKind, text.as_bytes(), reason)
-    })
-}
-
-/// Completes why a text does not fit with what would.
-fn explain(spec: &Spec, why: &str) -> String {
-    let list = match spec.kind {
-        Kind::Choice => spec.of.join(" "),
-        _ => spec.ext.iter().map(|ext| format!(".{ext} ")).collect(),
-    };
-    let under = spec.under.as_ref().map_or_else(String::new, |under| format!(", in {under}/"));
-    let wanted = format!("{}{under}", list.trim_end());
-    if wanted.is_empty() { why.to_owned() } else { format!("{why} (wanted: {wanted})") }
 }

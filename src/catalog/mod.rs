@@ -8,22 +8,35 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod cpython;
+mod diff;
 pub mod identity;
 mod image;
 mod index;
 mod kinds;
+mod lint;
 mod matching;
 mod parse;
+mod render;
 mod shape;
 mod template;
+mod tighten;
 mod tool;
+mod trace;
+mod vectors;
+mod walk;
+mod words;
 
+pub use diff::Change;
 pub use kinds::{Kind, PATH_BYTES_MAX, Spec};
-pub use matching::Matched;
+pub use matching::{Explained, INDEX, Matched, Via};
 pub use shape::{ARG_BYTES_MAX, ARGS_MAX};
 pub use template::{
     Guard, Instead, LINE_BYTES_MAX, Limits, ListedRefusal, Operands, Policy, Scan, Template,
+    UNLISTED,
 };
+pub use trace::{Role, Trace};
+pub use vectors::{Difference, Malformed, Tested};
 
 use crate::record::Digest;
 use crate::source::{Faults, Source};
@@ -37,6 +50,8 @@ pub struct Catalog {
     file: PathBuf,
     text: String,
     digest: Digest,
+    /// Digest of the overlay that tightens it.
+    overlay: Option<Digest>,
     /// The `name` key.
     name: String,
     policy: Policy,
@@ -44,6 +59,8 @@ pub struct Catalog {
     /// Where the `path` key stands in the text, in bytes.
     path_offset: usize,
     templates: Vec<Template>,
+    /// What a call gets that no template accepts, where a person is asked about such calls.
+    unlisted: Option<Template>,
     refusals: Vec<ListedRefusal>,
     instead: Vec<Instead>,
     /// From a program's name or alias to its templates.
@@ -60,13 +77,23 @@ impl Catalog {
     /// # Errors
     /// Its faults; a test shows that it has none.
     pub fn shipped() -> Result<Self, Faults> {
+        Self::parse(Self::shipped_source())
+    }
+
+    /// Returns the text of the catalog that is compiled in.
+    pub fn shipped_source() -> Source {
         let text = include_str!("../../sandbox-profiles/catalog.toml");
-        Self::parse(Source::new("sandbox-profiles/catalog.toml", text))
+        Source::new("sandbox-profiles/catalog.toml", text)
     }
 
     /// Returns the SHA-256 of the file's text.
     pub fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// Returns the SHA-256 of the text of the overlay that tightens it, if there is one.
+    pub fn overlay(&self) -> Option<Digest> {
+        self.overlay
     }
 
     /// Returns the name that the file gives itself.
@@ -133,6 +160,11 @@ impl Catalog {
         let source = Source::new(self.file.as_path(), self.text.as_str());
         source.fault_hint(&(template.offset..template.offset + 1), title, hint);
         source.checked().err().unwrap_or_default()
+    }
+
+    /// Finds the `[[instead]]` entry for a program.
+    fn instead_for(&self, program: &str) -> Option<&Instead> {
+        self.instead_of.get(program).map(|index| &self.instead[*index])
     }
 
     /// Finds the `[[refuse]]` entry for a subcommand.

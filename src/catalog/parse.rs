@@ -6,12 +6,15 @@
 #![forbid(unsafe_code)]
 
 use super::index::{self, Draft};
+use super::lint::{self, Marks};
 use super::shape::{ARG_BYTES_MAX, ARGS_MAX, is_program_name};
-use super::template::{Instead, LINE_BYTES_MAX, Limits, ListedRefusal, Policy};
+use super::template::{Instead, LINE_BYTES_MAX, Limits, ListedRefusal, Policy, Template};
 use super::{Catalog, tool};
+use crate::profile::Profiles;
 use crate::record::{Digest, Verdict};
 use crate::source::{At, Faults, Source, Table};
 use sha2::{Digest as _, Sha256};
+use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
 /// The only `schema` that this version reads.
@@ -21,12 +24,44 @@ const SCHEMA: u64 = 1;
 const REFUSALS_MAX: u64 = 200;
 
 impl Catalog {
-    /// Reads a catalog.
+    /// Reads a catalog without running its examples, and without a look at the profiles.
     ///
     /// # Errors
     /// Every structural fault of the text.
     pub fn parse(source: Source) -> Result<Self, Faults> {
-        let (mut catalog, source) = source.read(read)?;
+        Self::read(source, |_, _, _| {})
+    }
+
+    /// Reads a catalog of the operator's, and checks it against the profiles that its templates
+    /// name and against its own examples. Faulty profiles are `None`: their own faults are shown,
+    /// and what they would grant is not known.
+    ///
+    /// # Errors
+    /// Every fault of the text.
+    pub fn load(source: Source, profiles: Option<&Profiles>) -> Result<Self, Faults> {
+        Self::read(source, |source, catalog, marks| {
+            lint::check(source, catalog, marks, profiles);
+        })
+    }
+
+    /// Reads a catalog as [`Catalog::load`] does, and finds what in it lets more pass than
+    /// `shipped` and is not listed in `[policy].weaker`.
+    ///
+    /// # Errors
+    /// Every fault, and every such finding.
+    pub fn examine(
+        source: Source,
+        profiles: Option<&Profiles>,
+        shipped: &Catalog,
+    ) -> Result<Self, Faults> {
+        Self::read(source, |source, catalog, marks| {
+            lint::check(source, catalog, marks, profiles);
+            lint::weaker_than(source, catalog, marks, shipped);
+        })
+    }
+
+    fn read(source: Source, check: impl FnOnce(&Source, &Catalog, &Marks)) -> Result<Self, Faults> {
+        let (mut catalog, source) = source.read(|top| read(top, check))?;
         catalog.file = source.name().to_owned();
         catalog.text = source.text().to_owned();
         catalog.digest = Digest(Sha256::digest(source.text().as_bytes()).into());
@@ -34,14 +69,8 @@ impl Catalog {
     }
 }
 
-fn read(top: &Table<'_>) -> Option<Catalog> {
-    match top.number("schema", u64::MAX) {
-        None if !top.has("schema") => top.missing("schema"),
-        Some(schema) if schema.value != SCHEMA => {
-            top.source().fault(&schema.span, format!("this version reads schema {SCHEMA} only"));
-        }
-        _ => {}
-    }
+fn read(top: &Table<'_>, check: impl FnOnce(&Source, &Catalog, &Marks)) -> Option<Catalog> {
+    read_schema(top);
     let name = top.required("name");
     let head = match top.table("policy") {
         Some(table) => {
@@ -56,15 +85,19 @@ fn read(top: &Table<'_>) -> Option<Catalog> {
             None
         }
     };
-    let mut drafts = Vec::new();
+    let (mut drafts, mut faulty) = (Vec::new(), HashSet::new());
     for table in top.tables("tool") {
-        let profiles = head.as_ref().map(|(policy, _)| policy.profiles.as_slice());
+        let profiles = head.as_ref().map(|head| head.policy.profiles.as_slice());
+        let (index, before) = (drafts.len(), top.source().fault_count());
         drafts.extend(tool::read(&table, profiles));
         table.done();
+        if drafts.len() > index && top.source().fault_count() > before {
+            faulty.insert(index);
+        }
     }
     let (mut refusals, mut instead) = (Vec::new(), Vec::new());
     for table in top.tables("refuse") {
-        refusals.extend(read_refusal(&table, head.as_ref().map(|(policy, _)| policy)));
+        refusals.extend(read_refusal(&table, head.as_ref().map(|head| &head.policy)));
         table.done();
     }
     for table in top.tables("instead") {
@@ -72,25 +105,60 @@ fn read(top: &Table<'_>) -> Option<Catalog> {
         table.done();
     }
     let index = index::build(top.source(), &drafts, &refusals, &instead);
-    let (policy, path) = head?;
-    Some(Catalog {
+    let Head { policy, path, ask_profile, weaker } = head?;
+    let unlisted = ask_profile.as_ref().map(|at| Template::unlisted(&at.value, at.span.start));
+    let parted = drafts.into_iter().map(|Draft { template, marks, .. }| (template, marks));
+    let (templates, marks) = parted.unzip();
+    let advice = refusals.iter().map(|(_, listed)| &listed.advice);
+    let advice = advice.chain(instead.iter().map(|(_, listed)| &listed.advice)).cloned();
+    let marks = Marks {
+        templates: marks,
+        advice: advice.collect(),
+        ask_profile,
+        weaker,
+        unclear: &index.ambiguous | &faulty,
+    };
+    let catalog = Catalog {
         file: PathBuf::new(),
         text: String::new(),
         digest: Digest([0; 32]),
-        name: name?.value,
+        overlay: None,
+        name: name.map(|name| name.value).unwrap_or_default(),
         policy,
         path: path.value,
         path_offset: path.span.start,
-        templates: drafts.into_iter().map(|Draft { template, .. }| template).collect(),
+        templates,
+        unlisted,
         refusals: refusals.into_iter().map(|(entry, _)| entry).collect(),
         instead: instead.into_iter().map(|(entry, _)| entry).collect(),
         programs: index.programs,
         refusal_of: index.refusal_of,
         instead_of: index.instead_of,
-    })
+    };
+    check(top.source(), &catalog, &marks);
+    Some(catalog)
 }
 
-fn read_policy(table: &Table<'_>) -> Option<(Policy, At<Vec<PathBuf>>)> {
+/// Checks the version of the file's form.
+pub(super) fn read_schema(top: &Table<'_>) {
+    match top.number("schema", u64::MAX) {
+        None if !top.has("schema") => top.missing("schema"),
+        Some(schema) if schema.value != SCHEMA => {
+            top.source().fault(&schema.span, format!("this version reads schema {SCHEMA} only"));
+        }
+        _ => {}
+    }
+}
+
+/// The `[policy]` table, with the places of what is checked against other files.
+struct Head {
+    policy: Policy,
+    path: At<Vec<PathBuf>>,
+    ask_profile: Option<At<String>>,
+    weaker: Vec<At<String>>,
+}
+
+fn read_policy(table: &Table<'_>) -> Option<Head> {
     let answers = [("refuse", Verdict::Refuse), ("ask", Verdict::Ask)];
     let unmatched = one_of(table, "unmatched", &answers).unwrap_or(Verdict::Refuse);
     let unknown_program = one_of(table, "unknown_program", &answers).unwrap_or(Verdict::Refuse);
@@ -115,12 +183,12 @@ fn read_policy(table: &Table<'_>) -> Option<(Policy, At<Vec<PathBuf>>)> {
     let policy = Policy {
         unmatched,
         unknown_program,
-        ask_profile: ask_profile.map(|profile| profile.value),
         profiles,
         limits,
         refusals_per_step: refusals_per_step.unwrap_or(10),
     };
-    Some((policy, path))
+    let weaker = distinct_list(table, "weaker");
+    Some(Head { policy, path, ask_profile, weaker })
 }
 
 fn read_shell_mode(table: &Table<'_>) {
@@ -157,10 +225,15 @@ fn limit(table: &Table<'_>, key: &'static str, max: usize) -> usize {
     value.and_then(|value| usize::try_from(value).ok()).unwrap_or(max)
 }
 
-/// A word list's entry, and for each name in it its place.
-type Listed<T> = (T, Vec<At<String>>);
+/// What is checked of a word list's entry beside its shape.
+pub(super) struct Listed {
+    /// The names that it lists.
+    pub(super) names: Vec<At<String>>,
+    /// What it tells an agent to do.
+    pub(super) advice: At<String>,
+}
 
-fn read_refusal(table: &Table<'_>, policy: Option<&Policy>) -> Option<Listed<ListedRefusal>> {
+fn read_refusal(table: &Table<'_>, policy: Option<&Policy>) -> Option<(ListedRefusal, Listed)> {
     let program = program_name(table, "program");
     let subs = required_list(table, "subs");
     let class = table.required("class");
@@ -181,12 +254,12 @@ fn read_refusal(table: &Table<'_>, policy: Option<&Policy>) -> Option<Listed<Lis
         grantable,
         profile: profile.map(|profile| profile.value),
         reason: reason?.value,
-        next: next?.value,
+        next: next.as_ref()?.value.clone(),
     };
-    Some((entry, subs))
+    Some((entry, Listed { names: subs, advice: next? }))
 }
 
-fn read_instead(table: &Table<'_>) -> Option<Listed<Instead>> {
+fn read_instead(table: &Table<'_>) -> Option<(Instead, Listed)> {
     let programs = required_list(table, "programs");
     for program in &programs {
         check_program_name(table, program);
@@ -195,9 +268,9 @@ fn read_instead(table: &Table<'_>) -> Option<Listed<Instead>> {
     let entry = Instead {
         programs: programs.iter().map(|program| program.value.clone()).collect(),
         reason: reason?.value,
-        replacement: replacement?.value,
+        replacement: replacement.as_ref()?.value.clone(),
     };
-    Some((entry, programs))
+    Some((entry, Listed { names: programs, advice: replacement? }))
 }
 
 /// Reads one of a list of words.

@@ -4,12 +4,16 @@
 //! check.
 #![forbid(unsafe_code)]
 
-use super::kinds::Spec;
+use super::kinds::{Kind, Spec};
 use super::shape::{ARG_BYTES_MAX, ARGS_MAX};
 use crate::record::{Access, Digest, Verdict};
 
 /// Longest line that a request may give instead of a vector, in bytes.
 pub const LINE_BYTES_MAX: usize = 8192;
+
+/// The id of what a call gets that no template accepts, where a person is asked about such calls.
+/// No template of a file has it.
+pub const UNLISTED: &str = "unlisted";
 
 /// The `[policy]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +22,6 @@ pub struct Policy {
     pub unmatched: Verdict,
     /// What a program without a template gets: `Refuse` or `Ask`.
     pub unknown_program: Verdict,
-    /// The profile of calls that one of the two above turns into a question.
-    pub ask_profile: Option<String>,
     /// The names of the profiles that templates may use.
     pub profiles: Vec<String>,
     /// How large a request may be.
@@ -114,6 +116,42 @@ pub struct Template {
 }
 
 impl Template {
+    /// What a call gets that no template accepts, where a person is asked about such calls;
+    /// `offset` is where the catalog names the profile. The profile alone says what it may touch.
+    pub(super) fn unlisted(profile: &str, offset: usize) -> Self {
+        let operands =
+            Operands { spec: Spec::plain(Kind::Opaque), min: 0, max: 63, only_sub: None };
+        Self {
+            id: UNLISTED.to_owned(),
+            program: String::new(),
+            aliases: Vec::new(),
+            subs: vec![Vec::new()],
+            globals: Vec::new(),
+            describe: "A call that no template of the catalog describes.".to_owned(),
+            access: Access::WorkspaceWrite,
+            decision: Verdict::Ask,
+            profile: profile.to_owned(),
+            budget: None,
+            timeout_s: None,
+            output_kib: None,
+            inject_after_sub: Vec::new(),
+            env: Vec::new(),
+            guard: None,
+            opaque: true,
+            scan: None,
+            sha256: None,
+            operands,
+            matches: Vec::new(),
+            no_matches: Vec::new(),
+            options: Vec::new(),
+            cluster: false,
+            permute: false,
+            required_any: Vec::new(),
+            forbid: Vec::new(),
+            offset,
+        }
+    }
+
     /// Finds a flag or value option by its exact name; the index is its bit in a seen-set.
     pub(super) fn option(&self, name: &str) -> Option<(usize, &Opt)> {
         let key = |opt: &Opt| opt.order_to(name);

@@ -6,19 +6,20 @@
 
 use super::index::Draft;
 use super::kinds::{Kind, Spec};
+use super::lint::TemplateMarks;
 use super::parse::{
     check_profile, check_program_name, distinct_list, known_word, one_of, program_name,
     required_list, required_one_of,
 };
 use super::shape::ARGS_MAX;
-use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, Value};
+use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, UNLISTED, Value};
 use crate::record::{Access, Digest, Verdict};
 use crate::source::{At, Table, check_variable};
 
 /// Most flags and value options of one template, so that one word of bits can hold them.
 const OPTIONS_MAX: usize = 64;
 
-const DECISIONS: [(&str, Verdict); 3] =
+pub(super) const DECISIONS: [(&str, Verdict); 3] =
     [("auto", Verdict::Auto), ("ask", Verdict::Ask), ("refuse", Verdict::Refuse)];
 const FORMS: [(&str, Form); 3] = [("sep", Form::Sep), ("eq", Form::Eq), ("att", Form::Att)];
 
@@ -55,9 +56,9 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
         (table.flag("opaque"), one_of(table, "scan", &[("cpython", Scan::Cpython)]));
     let (env, sha256) = (read_env(table), read_digest(table));
     let inject_after_sub = plain(table.strings("inject_after_sub"));
-    let matches = plain(required_list(table, "match"));
-    let no_matches = plain(required_list(table, "no_match"));
+    let (matches, no_matches) = (required_list(table, "match"), required_list(table, "no_match"));
     let (id, program, operands) = (id?, program?, operands?);
+    let marks = marks(table, &id, [&matches, &no_matches]);
     let template = Template {
         id: id.value,
         program: program.value.clone(),
@@ -77,8 +78,8 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
         opaque,
         scan,
         sha256,
-        matches,
-        no_matches,
+        matches: plain(matches),
+        no_matches: plain(no_matches),
         operands,
         options,
         cluster,
@@ -88,7 +89,26 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
         offset: table.span().start,
     };
     check_opaque(table, &template);
-    Some(Draft { template, id_span: id.span, names: [vec![program], aliases].concat() })
+    Some(Draft { template, marks, names: [vec![program], aliases].concat() })
+}
+
+/// Keeps the places of what is checked against other things than the file's shape.
+fn marks(
+    table: &Table<'_>,
+    id: &At<String>,
+    [matches, no_matches]: [&[At<String>]; 2],
+) -> TemplateMarks {
+    if id.value == UNLISTED {
+        let title = format!("the id `{UNLISTED}` stands for calls that no template describes");
+        table.source().fault(&id.span, title);
+    }
+    let spans = |list: &[At<String>]| list.iter().map(|line| line.span.clone()).collect();
+    TemplateMarks {
+        id: id.span.clone(),
+        access: table.key_span("access"),
+        matches: spans(matches),
+        no_matches: spans(no_matches),
+    }
 }
 
 /// Drops the places.

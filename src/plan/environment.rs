@@ -92,6 +92,10 @@ pub fn environment(
     for (name, value) in &call.template.env {
         env.insert(name.clone(), expanded(value, &call.place));
     }
+    for (name, value) in call.env {
+        let place = "always: for pip that an interpreter runs as its module";
+        env.insert((*name).to_owned(), Variable::plain((*value).into(), place));
+    }
     env
 }
 

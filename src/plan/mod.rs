@@ -86,6 +86,8 @@ pub struct Settings {
     /// The weakest rung that the operator accepts, by profile, where that is weaker than the
     /// profile asks.
     pub rungs: BTreeMap<String, Rung>,
+    /// The address of the package index that `pip` may reach.
+    pub index: Option<String>,
     /// Where the supervisor's user has toolchains, for what to do next.
     pub homes: Homes,
 }
@@ -119,6 +121,8 @@ pub struct Call<'c> {
     pub access: Access,
     /// The argument vector that will be executed, without an interpreter.
     pub argv: Vec<OsString>,
+    /// Variables beside those of the template.
+    pub env: &'static [(&'static str, &'static str)],
     /// The operands that are paths, as given.
     pub operands: Vec<OsString>,
     /// The workspace.

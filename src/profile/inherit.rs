@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::parse::{self, Draft};
-use super::{Limits, Network, NetworkMode, Profile, lint};
+use super::{Limits, Network, NetworkMode, Profile, Root, lint};
 use crate::source::{Faults, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -75,6 +75,15 @@ impl Profiles {
     /// Returns whether there is a profile of this name, without reading it.
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
+    }
+
+    /// Returns the folders outside of the workspace that some profile lets a command write. A
+    /// shipped profile that was not read yet names none, as a test shows.
+    pub fn written_outside(&self) -> Vec<PathBuf> {
+        let read = self.0.values().filter_map(|slot| slot.get()?.as_ref());
+        let writes = read.flat_map(|(profile, _)| &profile.write);
+        let outside = writes.filter(|write| write.entry.path.root == Root::Absolute);
+        outside.map(|write| write.entry.path.rest.clone()).collect()
     }
 
     /// Returns all names, in order.

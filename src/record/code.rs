@@ -53,9 +53,30 @@ macro_rules! codes {
 }
 
 codes! {
+    LineTooLong "line-too-long" 126 {
+        means: "The line has too many bytes.",
+        example: "`pinfold run --line \"echo $(printf %09000d 0)\"`",
+        next: "Split the call into smaller ones. The catalog's `max_line_bytes` is the limit, at \
+               most 8192.",
+    }
+    ShellMeta "shell-meta" 126 {
+        means: "The line has a character that a shell would act on.",
+        example: "`pinfold run --line 'cat README.md | head'`",
+        next: "Call one program per request, and quote characters that are meant as they are.",
+    }
+    Assignment "assignment" 126 {
+        means: "The line sets a variable in front of the program.",
+        example: "`pinfold run --line 'PAGER=x git diff'`",
+        next: "Leave it out. What a command finds in its environment is the operator's choice.",
+    }
+    UnterminatedQuote "unterminated-quote" 126 {
+        means: "A quotation mark of the line has no second one.",
+        example: "`pinfold run --line \"echo 'a\"`",
+        next: "Close the quotation, or hand over the arguments as a list.",
+    }
     EmptyCall "empty-call" 126 {
-        means: "The request has no argument vector.",
-        example: "A door hands over a list without elements. `pinfold run --` is wrong usage.",
+        means: "The request names no program.",
+        example: "`pinfold run --line ' '`",
         next: "Give the program and its arguments as a list of strings.",
     }
     TooManyArgs "too-many-args" 126 {
@@ -205,28 +226,33 @@ codes! {
     }
     InterpreterOption "interpreter-option" 126 {
         means: "The interpreter itself refuses this option.",
-        example: "Reserved. This version asks a person about every call of an interpreter.",
+        example: "`pinfold run -- python3 -J x`",
         next: "Leave the option out.",
     }
     InterpreterStdin "interpreter-stdin" 126 {
         means: "The interpreter would read a program from its input.",
-        example: "Reserved. This version asks a person about every call of an interpreter.",
+        example: "`pinfold run -- python3 -`",
         next: "Put the program into a file of the workspace and name the file.",
     }
     ModuleRunner "module-runner" 126 {
         means: "The module runs other modules.",
-        example: "Reserved. This version asks a person about every call of an interpreter.",
+        example: "`pinfold run -- python3 -m runpy pip install six`",
         next: "Run the module that is meant by its own name.",
     }
     PipInternal "pip-internal" 126 {
         means: "The call reaches the inside of pip.",
-        example: "Reserved. This version asks a person about every call of an interpreter.",
+        example: "`pinfold run -- python3 -m pip._internal install six`",
         next: "Call `pip` with one of the subcommands of the catalog.",
     }
     NobodyToAsk "nobody-to-ask" 126 {
         means: "It needs a person, and none is there.",
         example: "`pinfold run -- python3 -c 1`",
         next: "Do something else, or tell the operator what is needed and why.",
+    }
+    NoIndex "no-index" 126 {
+        means: "Packages come from the operator's index, and none is named.",
+        example: "`pinfold run -- pip install six`",
+        next: "The operator names one in pinfold.toml: `[index]` with `pip` and its address.",
     }
     ProgramUnavailable "program-unavailable" 127 {
         means: "It is not installed, or not trustworthy.",
@@ -237,7 +263,7 @@ codes! {
     }
     ProfileUnavailable "profile-unavailable" 126 {
         means: "Something the profile needs cannot be given.",
-        example: "`pinfold run -- pip install six`",
+        example: "`pinfold run -- pip install six`, where the configuration names an index.",
         next: "Do what the message names. `pinfold profile show NAME` prints what the profile asks \
                for.",
     }

@@ -1,14 +1,15 @@
 //! Request to decision: the catalog's word, then everything that can only tighten it.
 
-use super::{Refused, Request, Rules, STDIN_BYTES_MAX, Stdin, Supervisor, homes};
-use crate::catalog::Matched;
+use super::{Refused, Request, Rules, STDIN_BYTES_MAX, Stdin, Supervisor, Words, homes};
 use crate::catalog::identity::{self, Program};
+use crate::catalog::{INDEX, Matched, Via};
 use crate::plan::Call;
 use crate::plan::workspace::{Lookup, Workspace, is_plain_relative};
 use crate::profile::Profile;
 use crate::record::{Code, Digest, Refusal, Text, Verdict};
 use crate::source::Faults;
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -25,38 +26,52 @@ pub(super) struct Decided<'r> {
 }
 
 impl Supervisor {
-    /// Decides a request. `opened` is its workspace, or why that cannot be one; `shown` lets a
-    /// template that asks pass, because its call is only to be looked at.
+    /// Returns what is called, a line as the vector that it stands for.
+    pub(super) fn argv<'a>(&self, request: &'a Request) -> Result<Cow<'a, [OsString]>, Refused> {
+        match &request.words {
+            Words::Argv(argv) => Ok(Cow::Borrowed(argv)),
+            Words::Line(line) => {
+                let rules = self.rules.as_ref().map_err(config_refusal)?;
+                Ok(Cow::Owned(rules.catalog.split(line)?))
+            }
+        }
+    }
+
+    /// Decides a request, whose vector comes with it. `opened` is its workspace, or why that
+    /// cannot be one; `shown` lets a call that asks pass, because it is only to be looked at.
     pub(super) fn decide<'r>(
         &'r self,
-        request: &Request,
+        (request, argv): (&Request, &[OsString]),
         opened: &'r Result<Workspace, Refusal>,
         shown: bool,
     ) -> Result<Decided<'r>, Refused> {
         let rules = self.rules.as_ref().map_err(config_refusal)?;
         let timeout_ms = request.timeout.as_deref().map(parse_timeout).transpose()?;
-        let matched = rules.catalog.decide(&request.argv)?;
+        let matched = rules.catalog.decide(argv)?;
         let template = matched.template;
         let named = |refusal| Refused { refusal, template: Some(template.id.clone()) };
-        if let Some(refusal) = matched.refusal(&request.argv) {
+        if let Some(refusal) = matched.refusal(argv) {
             return Err(named(refusal));
         }
+        let executed = with_index(matched.executed(argv), rules).map_err(named)?;
         let profile = available_profile(rules, &matched).map_err(named)?;
         let workspace = opened.as_ref().map_err(|refusal| named(refusal.clone()))?;
         let cwd = working_folder(workspace, request.cwd.as_deref()).map_err(named)?;
         let (program, digests) =
-            self.program(rules, &matched, profile, workspace).map_err(named)?;
-        if matched.verdict == Verdict::Ask && !shown {
-            return Err(named(nobody_to_ask(&template.id, &request.argv)));
+            self.program(rules, (&matched, argv), profile, workspace).map_err(named)?;
+        let (verdict, why) = asks(&matched, rules);
+        if verdict == Verdict::Ask && !shown {
+            return Err(named(nobody_to_ask(argv, why)));
         }
         let stdin_sha256 = stdin_digest(&request.stdin).map_err(named)?;
         let operands = matched.operand_indices();
-        let operands = operands.filter_map(|at| request.argv.get(at).cloned()).collect();
+        let operands = operands.filter_map(|at| argv.get(at).cloned()).collect();
         let call = Call {
             template,
             place: rules.catalog.source_place(template),
             access: template.access,
-            argv: matched.executed(&request.argv),
+            argv: executed,
+            env: matched.environment(),
             operands,
             workspace,
             cwd,
@@ -66,34 +81,66 @@ impl Supervisor {
             timeout_ms,
             stdin_sha256,
         };
-        Ok(Decided { rules, profile, call, verdict: matched.verdict })
+        Ok(Decided { rules, profile, call, verdict })
     }
 
     /// Pins the program and everything it needs to be executed.
     fn program(
         &self,
         rules: &Rules,
-        matched: &Matched<'_>,
+        (matched, argv): (&Matched<'_>, &[OsString]),
         profile: &Profile,
         workspace: &Workspace,
     ) -> Result<(Program, (Digest, Option<Digest>)), Refusal> {
-        let settings = &rules.settings;
-        let tools = settings.toolchains_of(profile).filter_map(|tools| tools.bin.clone());
-        let path: Vec<PathBuf> = tools.chain(settings.path.iter().cloned()).collect();
-        let name = &matched.template.program;
-        let uid = nix::unistd::geteuid().as_raw();
-        let program = identity::resolve(name, &path, uid, Some(&workspace.path))
-            .map_err(|fault| homes::unavailable(fault, settings, profile))?;
-        homes::shim_sees_its_manager(&program, settings, profile)?;
+        // The catalog lets only names through that are plain ASCII.
+        let name = matched.program(argv).to_str().unwrap_or_default();
+        let program = rules.pin(name, profile, Some(&workspace.path))?;
         let cache = self.state.join("cache");
         let digest =
             |file| identity::digest(file, Some(&cache)).map_err(|error| unreadable(name, &error));
         let file = digest(&program.file)?;
-        if matched.template.sha256.is_some_and(|pinned| pinned != file) {
+        if matched.pinned().is_some_and(|pinned| pinned != file) {
             return Err(changed(name, file));
         }
         let interpreter = program.interpreter.as_ref().map(|i| digest(&i.file)).transpose()?;
         Ok((program, (file, interpreter)))
+    }
+}
+
+impl Rules {
+    /// Finds the file that a name stands for under a profile.
+    fn pin(
+        &self,
+        name: &str,
+        profile: &Profile,
+        workspace: Option<&Path>,
+    ) -> Result<Program, Refusal> {
+        let settings = &self.settings;
+        let tools = settings.toolchains_of(profile).filter_map(|tools| tools.bin.clone());
+        let path: Vec<PathBuf> = tools.chain(settings.path.iter().cloned()).collect();
+        let written = self.profiles.written_outside();
+        let owner_uid = nix::unistd::geteuid().as_raw();
+        let places = identity::Places { path: &path, owner_uid, workspace, written: &written };
+        let program = identity::resolve(name, &places)
+            .map_err(|fault| homes::unavailable(fault, settings, profile))?;
+        homes::shim_sees_its_manager(&program, settings, profile)?;
+        Ok(program)
+    }
+
+    /// Lists the programs of the catalog that this host does not have, or that are not
+    /// trustworthy: the templates of each, and why.
+    pub fn unavailable(&self) -> Vec<(Vec<String>, Refusal)> {
+        let mut found: Vec<(&str, Vec<String>, Refusal)> = Vec::new();
+        for template in self.catalog.templates() {
+            let Some(profile) = self.profiles.get(&template.profile) else { continue };
+            let Err(refusal) = self.pin(&template.program, profile, None) else { continue };
+            let known = found.iter_mut().find(|(program, ..)| *program == template.program);
+            match known {
+                Some((_, templates, _)) => templates.push(template.id.clone()),
+                None => found.push((&template.program, vec![template.id.clone()], refusal)),
+            }
+        }
+        found.into_iter().map(|(_, templates, refusal)| (templates, refusal)).collect()
     }
 }
 
@@ -123,14 +170,47 @@ fn config_refusal(faults: &Faults) -> Refusal {
     refusal
 }
 
-fn nobody_to_ask(template: &str, argv: &[OsString]) -> Refusal {
+/// The verdict after what can turn `auto` into `ask`, and why it asks.
+fn asks(matched: &Matched<'_>, rules: &Rules) -> (Verdict, String) {
+    let id = &matched.template.id;
+    let why = match (matched.via, matched.verdict) {
+        (_, Verdict::Auto) if rules.auto_approve => String::new(),
+        (_, Verdict::Auto) => "PINFOLD_AUTO_APPROVE=0 makes every call ask a person".to_owned(),
+        (Via::Unlisted, _) => {
+            "no template fits, and the catalog asks a person about such calls".to_owned()
+        }
+        (Via::Interpreter(_), _) => {
+            format!("template `{id}`, called through an interpreter, asks a person")
+        }
+        (Via::Itself, _) => format!("template `{id}` asks a person"),
+    };
+    (if why.is_empty() { matched.verdict } else { matched.verdict.max(Verdict::Ask) }, why)
+}
+
+fn nobody_to_ask(argv: &[OsString], why: String) -> Refusal {
     let shown: Vec<String> = argv.iter().map(|word| Text::from(word).escaped()).collect();
     Refusal::new(
         Code::NobodyToAsk,
         Text::from(shown.join(" ").as_str()).shown(),
-        format!("template `{template}` asks a person, and none is attached"),
+        format!("{why}, and none is attached"),
         "stop asking; do something else, or tell your operator what you need and why",
     )
+}
+
+/// Puts the operator's index where the template names it.
+pub(super) fn with_index(argv: Vec<OsString>, rules: &Rules) -> Result<Vec<OsString>, Refusal> {
+    let url = rules.settings.index.as_ref();
+    let put = |word: OsString| match (word.to_str(), url) {
+        (Some(INDEX), Some(url)) => Ok(OsString::from(url)),
+        (Some(INDEX), None) => Err(Refusal::new(
+            Code::NoIndex,
+            "a package index",
+            "packages come from the index that the operator names, and none is named",
+            "ask the operator for `[index]` with `pip = \"https://…\"` in pinfold.toml",
+        )),
+        _ => Ok(word),
+    };
+    argv.into_iter().map(put).collect()
 }
 
 /// The profile that the template names, if this version can give it at all.

@@ -1,6 +1,7 @@
 //! What is written about a call, and the reply that goes with it.
 
-use super::{Refused, Request};
+use super::{Refused, Request, Words};
+use crate::catalog::Catalog;
 use crate::plan::Plan;
 use crate::plan::limits::Keeper;
 use crate::profile::size_text;
@@ -14,6 +15,7 @@ use crate::sys::wait::{self, Usage};
 use crate::trail::{self, CallId, Place, Receipt, Trail};
 use nix::sys::signal::Signal;
 use sha2::{Digest as _, Sha256};
+use std::ffi::OsString;
 use std::io;
 
 /// Writes the records of one call.
@@ -87,11 +89,16 @@ impl Recorder {
 
     /// Records a refusal and makes its reply. A refusal that cannot be recorded becomes the
     /// fault that says so.
-    pub(super) fn refuse(&self, request: &Request, refused: &Refused) -> Reply {
+    pub(super) fn refuse(&self, request: &Request, argv: &[OsString], refused: &Refused) -> Reply {
         let Refused { refusal, template } = refused;
-        let argv: Vec<Text> = request.argv.iter().map(Text::from).collect();
+        let argv: Vec<Text> = argv.iter().map(Text::from).collect();
+        let line = match &request.words {
+            Words::Line(line) => Some(Word::one(line.as_os_str())),
+            Words::Argv(_) => None,
+        };
         let body = Body::Refusal {
             tool: request.tool,
+            line,
             argv: Word::list(&argv),
             argv_count: argv.len() as u64,
             argv_sha256: argv_digest(&argv),
@@ -325,7 +332,7 @@ fn ran(ended: &Ended) -> Summary {
 pub(super) fn intent(
     tool: &'static str,
     plan: &Plan,
-    catalog_sha256: Digest,
+    catalog: &Catalog,
     approval: Approval,
 ) -> Intent {
     // The deadline has a member of its own.
@@ -353,7 +360,8 @@ pub(super) fn intent(
         uid: plan.identity.uid,
         timeout_ms: plan.timeout_ms,
         notes: plan.notes.iter().map(|note| Text::from(note.as_str()).shown()).collect(),
-        catalog_sha256,
+        catalog_sha256: catalog.digest(),
+        tighten_sha256: catalog.overlay(),
         plan_sha256: plan.digest(),
         approval,
     }

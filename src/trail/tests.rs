@@ -58,6 +58,7 @@ fn intent(argv: &[&str]) -> Box<Intent> {
         timeout_ms: 30_000,
         notes: Vec::new(),
         catalog_sha256: sha256,
+        tighten_sha256: None,
         plan_sha256: Digest([9; 32]),
         approval: Approval {
             mode: "auto",
@@ -143,6 +144,7 @@ fn a_line_has_exactly_this_form() {
     let argv = [Text::from("rm\n\u{7f}\u{85}\u{202e}\u{feff}\"\\"), Text(b"\xff".to_vec())];
     let body = Body::Refusal {
         tool: "run_command",
+        line: None,
         argv: Word::list(&argv),
         argv_count: 2,
         argv_sha256: Digest([7; 32]),
@@ -164,7 +166,8 @@ fn a_line_has_exactly_this_form() {
     let wanted = concat!(
         r#"{"v":1,"seq":0,"ts":"2026-11-30T10:44:22.123456Z","mono":55,"#,
         r#""boot":"01234567-89ab-cdef-0123-456789abcdef","kind":"refusal","sess":"s-1","#,
-        r#""id":"01J","tool":"run_command","argv":["rm\n\u007f\u0085\u202e\ufeff\"\\","#,
+        r#""id":"01J","tool":"run_command","line":null,"#,
+        r#""argv":["rm\n\u007f\u0085\u202e\ufeff\"\\","#,
         r#"{"b64":"/w=="}],"argv_count":2,"#,
         r#""argv_sha256":"0707070707070707070707070707070707070707070707070707070707070707","#,
         r#""workspace":"/w\udb40\udc41é","template":null,"#,
@@ -179,7 +182,7 @@ fn a_line_has_exactly_this_form() {
     // The leaf of this line, taken by another SHA-256 over a zero byte and the line.
     assert_eq!(
         leaf.to_string(),
-        "0300d863f4c530030469f0ac6e423b7913f6e1daf283b3e0f7018b9f9c74bd92"
+        "eacb59f905178690e1b7d62843998da79c9b26591a723bbcdea3de8e77a8dfe5"
     );
 }
 

@@ -90,21 +90,23 @@ fn every_fault_of_tools_and_rungs_is_shown_at_its_place_with_those_of_other_file
         "buidl = \"C\"",
         "look = \"A\"",
         "[index]",
-        "pip = \"https://index.invalid\"",
+        "pip = \"https://me:secret@index.invalid/simple\"",
+        "[audit]",
     ];
     fs::write(env.path("config/pinfold.toml"), text.join("\n") + "\n").expect("a file");
     let path = env.path("config/pinfold.toml");
     let at = |place: &str| format!("--> {}:{place}", path.display());
     let places = [
         "4:1", "6:9", "6:19", "6:24", "7:7", "8:22", "11:7", "12:9", "12:32", "12:45", "12:61",
-        "15:7", "16:1", "19:9", "20:1", "21:8", "22:2",
+        "15:7", "16:1", "19:9", "20:1", "21:8", "23:7", "24:2",
     ];
     let places: Vec<String> = places.iter().map(|place| at(place)).collect();
     let mut shown: Vec<&str> = places.iter().map(String::as_str).collect();
     let open = format!("{} can be changed by others", env.path("home/open").display());
     shown.extend([
         "this version has no doors for agents",
-        "this version has no network, and so no package index",
+        "`pip` is not the address of an index",
+        "this version has no use for the host's audit",
         "a tool root cannot be `/`",
         &open,
         "there is no profile `biuld`",

@@ -4,7 +4,7 @@
 use crate::support::{Answer, Env};
 use pinfold::front::config::Reader;
 use pinfold::plan::toolchains::Homes;
-use pinfold::run::{Request, Stdin, Supervisor};
+use pinfold::run::{Request, Stdin, Supervisor, Words};
 use pinfold::supervise::{Sink, Stream};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -225,13 +225,13 @@ pub(crate) fn call(env: &Env, argv: Vec<OsString>) -> Value {
         }
     }
     let reader = Reader { uid: nix::unistd::geteuid().as_raw(), homes: Homes::default() };
-    let rules = reader.load(None).rules;
+    let rules = reader.load(None, None).rules;
     let supervisor = Supervisor::start(&env.path("state"), || (rules, Vec::new()));
     let supervisor = supervisor.expect("it starts");
     let request = Request {
         tool: "run_command",
         session: None,
-        argv,
+        words: Words::Argv(argv),
         workspace: env.workspace(),
         cwd: None,
         timeout: None,
@@ -363,6 +363,12 @@ fn what_asks_a_person_is_refused_while_nobody_is_attached() {
     } else {
         crate::support::skip("there is no python3");
     }
-    let record = refused_call(&env, &["pip", "install", "six"], "profile-unavailable", "`fetch`");
+    let record = refused_call(&env, &["pip", "install", "six"], "no-index", "`[index]`");
     assert_eq!((&record["template"], &record["counted"]), (&"pip-install".into(), &false.into()));
+    // With an index it is the network that this version cannot give.
+    let config = env.path("config/pinfold.toml");
+    let text = fs::read_to_string(&config).expect("a configuration");
+    let index = "[index]\npip = \"https://index.invalid/simple\"\n";
+    fs::write(&config, format!("{text}{index}")).expect("a file");
+    refused_call(&env, &["pip", "install", "six"], "profile-unavailable", "`fetch`");
 }

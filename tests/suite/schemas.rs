@@ -68,9 +68,10 @@ fn the_schemas_are_schemas_of_the_draft_that_they_name() {
 }
 
 /// Tables of each file: where the schema has it, and a text with an unknown key `zzz` in it.
-const TABLES: [(Kind, &str, &str); 21] = [
+const TABLES: [(Kind, &str, &str); 22] = [
     (Kind::Config, "", "zzz = 1"),
     (Kind::Config, "/properties/tools/items", "[[tools]]\nzzz = 1"),
+    (Kind::Config, "/properties/index", "[index]\nzzz = 1"),
     (Kind::Catalog, "", "zzz = 1"),
     (Kind::Catalog, "/properties/policy", "[policy]\nzzz = 1"),
     (Kind::Catalog, "/properties/tool/items", "[[tool]]\nzzz = 1"),

@@ -91,6 +91,9 @@ pub(super) enum Command {
     /// SIGTERM, 200 ms, then SIGKILL. If Pinfold itself is killed, the tree is killed at once.
     #[command(verbatim_doc_comment, after_long_help = help::RUN)]
     Run(RunArgs),
+    /// Look at the catalog: what may run
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Look at profiles: what a command may touch
     #[command(subcommand)]
     Profile(ProfileCommand),
@@ -150,8 +153,15 @@ pub(super) struct RunArgs {
     /// Print one JSON object instead of the command's output
     #[arg(long)]
     pub(super) json: bool,
+    /// The call as one line, split into words; no shell reads it
+    ///
+    /// Words are parted by blanks; quotes work as in a shell. What a shell would act on outside of
+    /// quotes (`|`, `>`, `$`, `*` and the like) is refused and named.
+    #[arg(long, value_name = "TEXT", conflicts_with = "argv", allow_hyphen_values = true)]
+    #[arg(verbatim_doc_comment)]
+    pub(super) line: Option<OsString>,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required_unless_present = "line", value_name = "CMD")]
     pub(super) argv: Vec<OsString>,
 }
 
@@ -180,6 +190,12 @@ pub(super) struct CallArgs {
     /// the null device.
     #[arg(long, verbatim_doc_comment)]
     pub(super) stdin: bool,
+    /// An overlay that tightens the catalog for this call
+    ///
+    /// A file with `schema`, `[policy]` and `[[tool]]` entries, each with the `id` of a template: a
+    /// later decision, a lower `budget`, `timeout_s` or `output_kib`. What would loosen is a fault.
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    pub(super) tighten: Option<PathBuf>,
 }
 
 /// A session's id stands in every record of it: 1 to 64 letters, digits, `-`, `_` and `.`.
@@ -251,7 +267,7 @@ pub(super) enum ProfileCommand {
     /// prints its refusal and exits as `pinfold run` would.
     #[command(verbatim_doc_comment, after_long_help = help::SHOW)]
     #[command(group = ArgGroup::new("effectively")
-        .args(["workspace", "cwd", "timeout", "stdin", "json", "argv"])
+        .args(["workspace", "cwd", "timeout", "stdin", "tighten", "json", "argv"])
         .multiple(true).conflicts_with("name"))]
     Show(ShowArgs),
     /// Check profile files, or those of the configuration
@@ -282,6 +298,105 @@ pub(super) struct ShowArgs {
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD")]
     pub(super) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PolicyCommand {
+    /// Check a catalog, or the one of the configuration
+    ///
+    /// Prints every fault with path:line:col, the line, a caret and a hint: of the file's form, of
+    /// entries against each other and against the profiles, examples that misbehave, advice that
+    /// names a tool that does not exist, a file that others could change. A fault stops every run.
+    ///
+    /// It also prints where the catalog lets more pass than the shipped one for the same program
+    /// and subcommand ("weaker than shipped"), which stops no run. The id of such a template, or
+    /// `policy`, in `[policy].weaker` says that it is meant.
+    ///
+    /// Exit code 0 where there is nothing to print, 1 where there is.
+    #[command(verbatim_doc_comment)]
+    Check {
+        /// Also list programs of the catalog that this host does not have, or that are not
+        /// trustworthy
+        #[arg(long, verbatim_doc_comment)]
+        installed: bool,
+        /// The catalog [default: the one that every call is decided by]
+        file: Option<PathBuf>,
+    },
+    /// Say what would become of a call, and why
+    ///
+    /// The call is decided and planned like one of `pinfold run` with a person attached, and
+    /// nothing is executed or recorded. Prints the decision, each element with what it was taken
+    /// for, what would be executed, what it could touch, and what to do next. Exit 0; a call that
+    /// would be refused exits as `pinfold run` would.
+    #[command(verbatim_doc_comment, after_long_help = help::EXPLAIN)]
+    Explain(ExplainArgs),
+    /// Compare the decisions of the catalog with those that a file wants
+    ///
+    /// One JSON object a line: `argv` (a list) or `line`, `expect` (auto, ask or refuse), and where
+    /// they are to be compared `template`, `code` and `executed`; `id` and others are for people.
+    /// Only the catalog decides: all programs count as there, a person as attached, an index as
+    /// configured.
+    ///
+    /// Exit code 0 where every row agrees, 1 with the rows that differ, 125 where the file has no
+    /// row or something that is none.
+    #[command(verbatim_doc_comment)]
+    Test {
+        /// The file of rows
+        file: PathBuf,
+    },
+    /// Print the catalog as others read it
+    Render {
+        /// What to print
+        #[arg(value_enum, value_name = "WHAT")]
+        what: Rendering,
+        /// Print JSON; a text as an object of one member
+        #[arg(long)]
+        json: bool,
+    },
+    /// List what one catalog lets pass that another does not
+    ///
+    /// Templates are compared by program and subcommand. A change whose direction the text does not
+    /// tell, such as another profile, counts as weaker. Exit 0; 1 where a file has faults.
+    #[command(verbatim_doc_comment)]
+    Diff {
+        /// The old catalog; `shipped` is the one that is compiled in
+        old: PathBuf,
+        /// The new catalog
+        new: PathBuf,
+        /// Print one JSON list of objects with `weaker`, `template` and `what`
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    #[command(flatten)]
+    pub(super) call: CallArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+    /// The call as one line
+    #[arg(long, value_name = "TEXT", conflicts_with = "argv", allow_hyphen_values = true)]
+    pub(super) line: Option<OsString>,
+    /// The command and its arguments
+    #[arg(last = true, required_unless_present = "line", value_name = "CMD")]
+    pub(super) argv: Vec<OsString>,
+}
+
+/// Forms of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Rendering {
+    /// What an agent is told: the rules, and each command.
+    Prompt,
+    /// The documentation page.
+    Docs,
+    /// The tools that it decides for: name, description, inputSchema.
+    Tools,
+    /// The settings view: enabled, conditions, rules.
+    Conditions,
+    /// A JSON Schema of the argument vectors that pass.
+    Schema,
 }
 
 #[derive(Debug, Subcommand)]

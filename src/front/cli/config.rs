@@ -30,7 +30,7 @@ pub(super) fn config(command: &ConfigCommand, surroundings: &Surroundings) -> u8
 fn check(file: Option<&Path>, surroundings: &Surroundings) -> u8 {
     let named = file.map(|file| std::path::absolute(file).unwrap_or(file.to_owned()));
     let path = named.or_else(|| surroundings.config.clone());
-    match surroundings.reader.load(path.as_deref()).rules {
+    match surroundings.reader.load(path.as_deref(), None).rules {
         Err(faults) => say_faults(&faults),
         Ok(_) => match path {
             Some(path) => print(&format!("{} is sound", Text::from(path.as_path()).escaped())),

@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::plan::filesystem::{Mount, Rule, RuleAt, TMP};
 use crate::plan::limits::{Keeper, Limit};
 use crate::record::{Decision, Refusal, Rung, Text};
-use crate::run::Preview;
+use crate::run::{Preview, Words};
 use crate::sys::seccomp::{self, Sockets};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -28,11 +28,12 @@ pub(super) fn show(
     as_json: bool,
     surroundings: &Surroundings,
 ) -> u8 {
-    let supervisor = match run::supervisor(surroundings) {
+    let surroundings = surroundings.tightened(call.tighten.as_deref());
+    let supervisor = match run::supervisor(&surroundings) {
         Ok(supervisor) => supervisor,
         Err(fault) => return say_fault(&fault),
     };
-    let request = match run::request(call, argv) {
+    let request = match run::request(call, Words::Argv(argv)) {
         Ok(request) => request,
         Err(error) => return say_fault(&format!("{error}. Nothing ran.")),
     };

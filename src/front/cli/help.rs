@@ -91,6 +91,20 @@ Members of --json:
   message    the sentence that says why nothing would run, or null
   digest     of the plan, or null";
 
+pub(super) const EXPLAIN: &str = "\
+The object of --json: the members of `decision` as in the reply of `pinfold run --json` (verdict is
+auto, ask or refuse), then
+
+  tokens     a list of token, as, option and kind. as is program, global, sub, flag, cluster, name
+             (an option whose value follows), value, joined (an option with its value), operand,
+             free (an argument that a person reads), or unread: the decision fell before it
+  selected   the template that program and subcommand lead to, also where the call does not fit,
+             or null
+  executed   the vector that would be executed, or null
+  profile    name, access, rung, workspace (a list of path and writable), network, timeout_ms and
+             limits, as the template narrows them; null where nothing would run
+  message    the sentence that says why nothing would run, or null";
+
 pub(super) const VERIFY: &str = "\
 Exit codes:
 

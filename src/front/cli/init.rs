@@ -3,7 +3,7 @@
 use super::{Surroundings, doctor, print, run, say, say_fault, say_faults};
 use crate::plan::toolchains::Found;
 use crate::record::{Outcome, Reply, Text, Verdict};
-use crate::run::{Request, Rules, Stdin, Supervisor};
+use crate::run::{Request, Rules, Stdin, Supervisor, Words};
 use crate::trail;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -64,7 +64,7 @@ pub(super) fn init(surroundings: &Surroundings) -> u8 {
     if !is_there && let Err(fault) = write(surroundings, path, &found) {
         return say_fault(&fault);
     }
-    let rules = match surroundings.reader.load(Some(path)).rules {
+    let rules = match surroundings.reader.load(Some(path), None).rules {
         Ok(rules) => rules,
         Err(faults) => return say_faults(&faults),
     };
@@ -187,7 +187,7 @@ fn show(
         let request = Request {
             tool: "run_command",
             session: Some(session.clone()),
-            argv: words.iter().map(OsString::from).collect(),
+            words: Words::Argv(words.iter().map(OsString::from).collect()),
             workspace: project.0.clone(),
             cwd: None,
             timeout: None,

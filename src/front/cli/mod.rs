@@ -13,6 +13,7 @@ mod names;
 mod output;
 #[cfg(test)]
 mod pages;
+mod policy;
 mod profile;
 mod run;
 mod trail;
@@ -21,12 +22,13 @@ use super::config::{Loaded, Reader};
 use super::reply::FAULT;
 use crate::plan::toolchains::Homes;
 use crate::record::{Code, MESSAGE_CHARS_MAX, fit, is_unsafe_to_show};
+use crate::run::Rules;
 use crate::source::Faults;
 use args::{Command, Low};
 use clap::Parser;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Runs one command line and returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
@@ -49,6 +51,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Doctor { json } => doctor::doctor(json, &surroundings),
         Command::Config(command) => config::config(&command, &surroundings),
         Command::Run(args) => run::run(args, &surroundings),
+        Command::Policy(command) => policy::policy(command, &surroundings),
         Command::Profile(command) => profile::profile(command, &surroundings),
         Command::Trail(command) => trail::trail(&command, &surroundings),
         Command::Explain { code, json } => explain::explain(code.as_deref(), json),
@@ -71,6 +74,10 @@ struct Surroundings {
     state: Option<PathBuf>,
     /// What names the state folder.
     state_from: &'static str,
+    /// The overlay that tightens the catalog.
+    tighten: Option<PathBuf>,
+    /// `PINFOLD_AUTO_APPROVE`, which takes `0` only.
+    auto_approve: Option<OsString>,
 }
 
 impl Surroundings {
@@ -119,11 +126,39 @@ impl Surroundings {
         let config = config.or_else(|| default.clone().filter(there));
         let config = config.map(|path| std::path::absolute(&path).unwrap_or(path));
         let (reader, default_config) = (Reader { uid, homes }, default);
-        Self { reader, config, config_from, default_config, state, state_from }
+        let (tighten, auto_approve) = (None, variable(AUTO_APPROVE));
+        Self {
+            reader,
+            config,
+            config_from,
+            default_config,
+            state,
+            state_from,
+            tighten,
+            auto_approve,
+        }
+    }
+
+    /// The same with an overlay over the catalog.
+    fn tightened(&self, overlay: Option<&Path>) -> Self {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or(path.to_owned());
+        Self { tighten: overlay.map(absolute), ..self.clone() }
     }
 
     fn load(&self) -> Loaded {
-        let mut loaded = self.reader.load(self.config.as_deref());
+        let mut loaded = self.reader.load(self.config.as_deref(), self.tighten.as_deref());
+        match self.auto_approve.as_deref() {
+            None => {}
+            Some(value) if value == "0" => {
+                loaded.rules = loaded.rules.map(|rules| Rules { auto_approve: false, ..rules });
+            }
+            Some(_) => {
+                let (title, hint) = ("it takes no value but 0", "unset it, or set it to 0");
+                let mut faults = Faults::whole_file(Path::new(AUTO_APPROVE), title, hint);
+                faults.merge(loaded.rules.err().unwrap_or_default());
+                loaded.rules = Err(faults);
+            }
+        }
         loaded.places.extend(self.default_config.clone());
         loaded
     }
@@ -138,6 +173,9 @@ impl Surroundings {
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
+
+/// The variable that makes every call ask.
+const AUTO_APPROVE: &str = "PINFOLD_AUTO_APPROVE";
 
 /// What stands in front of each line of Pinfold's own words.
 const NAME: &str = "pinfold: ";

@@ -5,20 +5,19 @@ use super::output::{Quiet, Terminal};
 use super::{Surroundings, print, say, say_fault, say_refusal};
 use crate::front::reply;
 use crate::record::{LimitHit, Outcome, Reply};
-use crate::run::{Request, STDIN_BYTES_MAX, Stdin, Supervisor};
+use crate::run::{Request, STDIN_BYTES_MAX, Stdin, Supervisor, Words};
 use crate::supervise::Sink;
-use std::ffi::OsString;
 use std::io::Read;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs one command.
 pub(super) fn run(args: RunArgs, surroundings: &Surroundings) -> u8 {
-    let supervisor = match supervisor(surroundings) {
+    let RunArgs { call, session, json, line, argv } = args;
+    let supervisor = match supervisor(&surroundings.tightened(call.tighten.as_deref())) {
         Ok(supervisor) => supervisor,
         Err(fault) => return say_fault(&fault),
     };
-    let RunArgs { call, session, json, argv } = args;
-    let request = match request(call, argv) {
+    let request = match request(call, line.map_or(Words::Argv(argv), Words::Line)) {
         Ok(request) => Request { session, ..request },
         Err(error) => return say_fault(&format!("{error}. Nothing ran.")),
     };
@@ -63,15 +62,15 @@ pub(super) fn reply(
 }
 
 /// Makes the request of a call that has no session yet; standard input is read whole here.
-pub(super) fn request(call: CallArgs, argv: Vec<OsString>) -> std::io::Result<Request> {
-    let CallArgs { workspace, cwd, timeout, stdin } = call;
+pub(super) fn request(call: CallArgs, words: Words) -> std::io::Result<Request> {
+    let CallArgs { workspace, cwd, timeout, stdin, tighten: _ } = call;
     let stdin = if stdin { read_stdin()? } else { Stdin::None };
     let workspace = match workspace {
         Some(folder) => std::path::absolute(folder)?,
         None => std::env::current_dir()?,
     };
     let (tool, session) = ("run_command", None);
-    Ok(Request { tool, session, argv, workspace, cwd, timeout, stdin })
+    Ok(Request { tool, session, words, workspace, cwd, timeout, stdin })
 }
 
 fn read_stdin() -> std::io::Result<Stdin> {

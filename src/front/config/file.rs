@@ -20,7 +20,7 @@ const GIT_EMAIL: &str = "agent@pinfold.invalid";
 const NO_ROOTS: [&str; 7] = ["/", "/dev", "/etc", "/proc", "/run", "/sys", "/tmp"];
 
 /// Keys of the design whose feature does not exist, as ends of "this version has no …".
-const LACKED: [(&str, &str); 12] = [
+const LACKED: [(&str, &str); 11] = [
     ("projects", "doors for agents, whose project roots it would name"),
     ("gates", "folder of gate scripts outside the workspace"),
     ("gate_pins", "pins for gate scripts"),
@@ -28,7 +28,6 @@ const LACKED: [(&str, &str); 12] = [
     ("git", "way for git to reach a remote"),
     ("redact", "redaction"),
     ("mcp", "MCP door"),
-    ("index", "network, and so no package index"),
     ("approvers", "approval by a person"),
     ("network", "network that reaches named hosts"),
     ("trail", "keys and rotation of the trail"),
@@ -42,6 +41,8 @@ pub(super) struct File {
     pub(super) profiles: Option<PathBuf>,
     pub(super) toolchains: Vec<Toolchain>,
     pub(super) rungs: BTreeMap<String, Rung>,
+    /// The address of the package index for pip.
+    pub(super) index: Option<String>,
     named_identity: Option<GitIdentity>,
     /// From the name of a value, such as `tools[0].bin`, to the place of its key.
     pub(super) places: BTreeMap<String, String>,
@@ -115,6 +116,11 @@ impl Reader {
             file.toolchains.push(self.toolchain(folder, table, known));
         }
         file.rungs = rungs(top, known, &mut file.places);
+        if let Some(table) = top.table("index") {
+            file.note("index.pip", &table, "pip");
+            file.index = index(&table);
+            table.done();
+        }
         top.lacks(&LACKED);
         found.profiles = Some(profiles);
         file
@@ -287,6 +293,26 @@ fn rungs(
         rungs.insert(name.value, rung);
     }
     rungs
+}
+
+/// Reads the address of the package index. It stands in what is executed and in its record, so it
+/// has room for a place only, and none for a password.
+fn index(table: &Table<'_>) -> Option<String> {
+    let url = table.required("pip")?;
+    let rest = ["https://", "http://"].iter().find_map(|scheme| url.value.strip_prefix(scheme));
+    let is_plain = |text: &str, more: &[u8]| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
+    };
+    let parts = rest.map(|rest| rest.split_once('/').unwrap_or((rest, "")));
+    let sound = parts.is_some_and(|(host, path)| {
+        !host.is_empty() && is_plain(host, b".-:[]") && is_plain(path, b"/._-~+%")
+    });
+    if !sound {
+        let hint = "write https://HOST/PATH, without a user, a password or a query";
+        table.source().fault_hint(&url.span, "`pip` is not the address of an index", hint);
+        return None;
+    }
+    Some(url.value)
 }
 
 fn git_identity(text: &str) -> Option<GitIdentity> {

@@ -39,9 +39,10 @@ pub struct Loaded {
 
 impl Reader {
     /// Reads the configuration at `path`, or the compiled-in one where there is none.
-    pub fn load(&self, path: Option<&Path>) -> Loaded {
+    /// `tighten` is an overlay over its catalog.
+    pub fn load(&self, path: Option<&Path>, tighten: Option<&Path>) -> Loaded {
         let mut places: Vec<PathBuf> = path.map(Path::to_owned).into_iter().collect();
-        let rules = self.read(path, &mut places).map(|(rules, _)| rules);
+        let rules = self.read(path, tighten, &mut places).map(|(rules, _)| rules);
         Loaded { rules, places }
     }
 
@@ -50,8 +51,35 @@ impl Reader {
     /// # Errors
     /// Every fault of every file.
     pub fn values(&self, path: Option<&Path>) -> Result<Vec<Value>, Faults> {
-        let (rules, file) = self.read(path, &mut Vec::new())?;
+        let (rules, file) = self.read(path, None, &mut Vec::new())?;
         Ok(values::values(&rules, &file))
+    }
+
+    /// Reads a catalog without looking at the profiles that it names.
+    ///
+    /// # Errors
+    /// Every fault of the file.
+    pub fn catalog(&self, file: &Path) -> Result<Catalog, Faults> {
+        self.source(file).and_then(|source| Catalog::load(source, None))
+    }
+
+    /// Examines a catalog: the one of `file`, or else the one of the configuration at `config`,
+    /// which may be the compiled-in one. The profiles are those of the configuration.
+    ///
+    /// # Errors
+    /// Every fault of the catalog, and where it lets more pass than the shipped one.
+    pub fn examine(&self, file: Option<&Path>, config: Option<&Path>) -> Result<Catalog, Faults> {
+        let mut found = Found::default();
+        if let Some(config) = config {
+            // What is wrong with the configuration itself is shown where it is loaded.
+            drop(self.source(config).and_then(|source| self.text(source, &mut found)));
+        }
+        let profiles = found.profiles.unwrap_or_else(Profiles::shipped).ok();
+        let source = match file.or(found.catalog.as_deref()) {
+            Some(file) => self.source(file)?,
+            None => Catalog::shipped_source(),
+        };
+        Catalog::examine(source, profiles.as_ref(), &Catalog::shipped()?)
     }
 
     /// Checks a configuration that is not written yet, as if it stood at `path`.
@@ -75,6 +103,7 @@ impl Reader {
     fn read(
         &self,
         path: Option<&Path>,
+        tighten: Option<&Path>,
         places: &mut Vec<PathBuf>,
     ) -> Result<(Rules, File), Faults> {
         let mut found = Found::default();
@@ -93,11 +122,21 @@ impl Reader {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             places.extend(entries.map(|entry| entry.path()));
         }
+        let profiles = found.profiles.unwrap_or_else(Profiles::shipped);
         let catalog = match &found.catalog {
-            Some(path) => self.source(path).and_then(Catalog::parse),
+            Some(path) => {
+                let known = profiles.as_ref().ok();
+                self.source(path).and_then(|source| Catalog::load(source, known))
+            }
             None => Catalog::shipped(),
         };
-        let profiles = found.profiles.unwrap_or_else(Profiles::shipped);
+        let catalog = match (catalog, tighten) {
+            (Ok(catalog), Some(overlay)) => {
+                places.push(overlay.to_owned());
+                self.source(overlay).and_then(|source| catalog.tighten(source))
+            }
+            (catalog, _) => catalog,
+        };
         let (file, catalog, profiles) = match (file, catalog, profiles) {
             (Ok(file), Ok(catalog), Ok(profiles)) => (file, catalog, profiles),
             (file, catalog, profiles) => {
@@ -108,7 +147,6 @@ impl Reader {
                 return Err(faults);
             }
         };
-        every_profile_exists(&catalog, &profiles)?;
         for toolchain in &file.toolchains {
             places.extend(toolchain.roots.iter().cloned());
             places.extend(toolchain.bin.clone());
@@ -120,24 +158,9 @@ impl Reader {
             git_identity: file.git_identity(),
             identity_place: file.places.get("git_identity").cloned(),
             rungs: file.rungs.clone(),
+            index: file.index.clone(),
             homes: self.homes.clone(),
         };
-        Ok((Rules { catalog, profiles, settings }, file))
+        Ok((Rules { catalog, profiles, settings, auto_approve: true }, file))
     }
-}
-
-/// A template whose profile does not exist is a fault of the catalog.
-fn every_profile_exists(catalog: &Catalog, profiles: &Profiles) -> Result<(), Faults> {
-    let mut faults = Faults::default();
-    for template in catalog.templates() {
-        if !profiles.contains(&template.profile) {
-            let title = format!(
-                "template `{}` names profile `{}`, which does not exist",
-                template.id, template.profile
-            );
-            let known = profiles.names().collect::<Vec<_>>().join(", ");
-            faults.merge(catalog.fault_at(template, &title, &format!("profiles: {known}")));
-        }
-    }
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

@@ -78,6 +78,8 @@ pub(super) fn values(rules: &Rules, file: &File) -> Vec<Value> {
     for (profile, rung) in &file.rungs {
         add(format!("rungs.{profile}"), json!(rung.to_string()), default.clone());
     }
+    let index = rules.settings.index.as_deref().map_or(serde_json::Value::Null, |url| json!(url));
+    add("index.pip".to_owned(), index, default.clone());
     // The catalog's folders have no key here: whose catalog it is says where they come from.
     let from = file.catalog.as_deref().map(|path| Origin::File(Text::from(path).escaped()));
     let path = rules.settings.path.iter().map(|folder| shown(folder)).collect();
