@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::Catalog;
-use super::kinds::Spec;
+use super::kinds::{Kind, Spec};
 use super::template::{Operands, Opt, Policy, Template};
 use crate::record::Verdict;
 use serde::Serialize;
@@ -239,6 +239,12 @@ fn required(changes: &mut Changes, old: &Template, new: &Template) {
 }
 
 fn operands(changes: &mut Changes, old: &Operands, new: &Operands) {
+    match (old.spec.kind, new.spec.kind) {
+        (Kind::None, Kind::None) => return,
+        (_, Kind::None) => return changes.add(false, "no operand is taken any more"),
+        (Kind::None, _) => return changes.add(true, "operands are taken"),
+        _ => {}
+    }
     spec(changes, "an operand", &old.spec, &new.spec);
     changes.compare("most operands", &old.max, &new.max);
     if old.min != new.min {

@@ -134,7 +134,7 @@ pub fn human(record: &Decoded) -> String {
     let members: &[&str] = match record.kind.as_str() {
         "log.open" => &["origin"],
         "log.recovered" => &["offset", "length", "sha256"],
-        "refusal" => &["argv", "code", "reason", "next"],
+        "refusal" => &["line", "argv", "code", "reason", "next"],
         "intent" => &["argv", "template", "profile", "rung", "workspace", "cwd"],
         "started" => &["pid", "layers"],
         "output" => &["stream", "bytes", "kept", "truncated"],

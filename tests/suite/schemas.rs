@@ -173,7 +173,7 @@ fn what_is_shipped_and_documented_is_valid() {
     let pages = [
         include_str!("../../README.md"),
         include_str!("../../docs/CONFIG.md"),
-        include_str!("../../docs/CATALOG.md"),
+        include_str!("../../docs/POLICY.md"),
         include_str!("../../docs/PROFILES.md"),
     ];
     let mut texts: Vec<String> = shipped.iter().map(|text| (*text).to_owned()).collect();

@@ -115,10 +115,7 @@ fn object(explanation: &Explanation) -> Value {
 
 /// The profile as the template narrows it.
 fn narrowed(plan: &Plan) -> Value {
-    let pieces = plan.view.pieces().map(|piece| {
-        let path = plan.workspace.join(&piece.at);
-        json!({ "path": Text::from(path.as_path()), "writable": piece.writable })
-    });
+    let pieces = pieces(plan).map(|(path, writable)| json!({ "path": path, "writable": writable }));
     let limits: Map<String, Value> =
         plan.limits.iter().map(|limit| (limit.name.to_owned(), json!(limit.value))).collect();
     json!({
@@ -129,6 +126,16 @@ fn narrowed(plan: &Plan) -> Value {
         "network": if plan.loopback { "loopback" } else { "none" },
         "timeout_ms": plan.timeout_ms,
         "limits": limits,
+    })
+}
+
+/// The parts of the workspace that the command sees, and whether it can write there.
+fn pieces(plan: &Plan) -> impl Iterator<Item = (Text, bool)> {
+    plan.view.pieces().map(|piece| {
+        // Joining nothing would end the path in a slash.
+        let whole = piece.at.as_os_str().is_empty();
+        let path = if whole { plan.workspace.clone() } else { plan.workspace.join(&piece.at) };
+        (Text::from(path.as_path()), piece.writable)
     })
 }
 
@@ -149,9 +156,8 @@ fn text(explanation: &Explanation) -> String {
         lines.push(format!("executes  {}", words(executed)));
     }
     if let Some(plan) = &explanation.plan {
-        let pieces = plan.view.pieces().map(|piece| {
-            let mode = if piece.writable { "writable" } else { "read-only" };
-            format!("{} {mode}", Text::from(plan.workspace.join(&piece.at).as_path()).escaped())
+        let pieces = pieces(plan).map(|(path, writable)| {
+            format!("{} {}", path.escaped(), if writable { "writable" } else { "read-only" })
         });
         let pieces: Vec<String> = pieces.collect();
         let pieces = if pieces.is_empty() { "nothing".to_owned() } else { pieces.join(", ") };
