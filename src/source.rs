@@ -33,7 +33,7 @@ pub struct Source {
 struct Fault {
     span: Range<usize>,
     title: String,
-    hint: Option<String>,
+    hint: String,
 }
 
 /// The faults of one or more files, shown one after the other with their source lines.
@@ -134,23 +134,9 @@ impl Source {
         self.faults.borrow().len()
     }
 
-    /// Records a fault at `span`.
-    pub fn fault(&self, span: &Range<usize>, title: impl Into<String>) {
-        self.faults.borrow_mut().push(Fault {
-            span: span.clone(),
-            title: title.into(),
-            hint: None,
-        });
-    }
-
-    /// Records a fault at `span` with a hint on how to mend it.
-    pub fn fault_hint(
-        &self,
-        span: &Range<usize>,
-        title: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        let fault = Fault { span: span.clone(), title: title.into(), hint: Some(hint.into()) };
+    /// Records a fault at `span`, with a hint on how to mend it.
+    pub fn fault(&self, span: &Range<usize>, title: impl Into<String>, hint: impl Into<String>) {
+        let fault = Fault { span: span.clone(), title: title.into(), hint: hint.into() };
         self.faults.borrow_mut().push(fault);
     }
 
@@ -163,7 +149,11 @@ impl Source {
         let (table, errors) = DeTable::parse_recoverable(&self.text);
         if !errors.is_empty() {
             for error in errors.iter().take(1) {
-                self.fault(&error.span().unwrap_or(0..0), error.message());
+                self.fault(
+                    &error.span().unwrap_or(0..0),
+                    error.message(),
+                    "mend this first; other faults of the file are found after it",
+                );
             }
             return Err(self.finish());
         }
@@ -198,9 +188,7 @@ impl Source {
             let snippet = Snippet::source(&self.text).path(name.as_str()).annotation(marked);
             let title = Level::ERROR.primary_title(fault.title.as_str());
             let mut group = Group::with_title(title).element(snippet);
-            if let Some(hint) = &fault.hint {
-                group = group.element(Level::HELP.with_name("hint").message(hint.as_str()));
-            }
+            group = group.element(Level::HELP.with_name("hint").message(fault.hint.as_str()));
             Renderer::plain().render(&[group])
         };
         let faults: Vec<String> = faults.iter().map(show).collect();
@@ -272,12 +260,20 @@ impl<'s> Table<'s> {
 
     fn wrong(&self, value: &Spanned<DeValue<'_>>, key: &str, wanted: &str) {
         let found = value.get_ref().type_str();
-        self.source.fault(&value.span(), format!("`{key}` must be {wanted}, found {found}"));
+        self.source.fault(
+            &value.span(),
+            format!("`{key}` must be {wanted}, found {found}"),
+            format!("write {wanted}"),
+        );
     }
 
     /// Records that a required key is missing.
     pub fn missing(&self, key: &str) {
-        self.source.fault(&self.span, format!("`{key}` is missing"));
+        self.source.fault(
+            &self.span,
+            format!("`{key}` is missing"),
+            format!("add `{key}`, which is required here"),
+        );
     }
 
     /// Reads a string.
@@ -301,7 +297,11 @@ impl<'s> Table<'s> {
         }
         let text = self.string(key)?;
         if text.value.trim().is_empty() {
-            self.source.fault(&text.span, format!("`{key}` is empty"));
+            self.source.fault(
+                &text.span,
+                format!("`{key}` is empty"),
+                "write something, or leave the entry out",
+            );
             return None;
         }
         Some(text)
@@ -329,7 +329,11 @@ impl<'s> Table<'s> {
         match u64::from_str_radix(digits.as_str(), digits.radix()) {
             Ok(number) if number <= max => Some(At::new(number, value.span())),
             _ => {
-                self.source.fault(&value.span(), format!("`{key}` must be from 0 to {max}"));
+                self.source.fault(
+                    &value.span(),
+                    format!("`{key}` must be from 0 to {max}"),
+                    "write a whole number in that range",
+                );
                 None
             }
         }
@@ -348,7 +352,7 @@ impl<'s> Table<'s> {
             _ => {
                 let title = format!("`{key}` must be a size of at most 8192TiB");
                 let hint = "write \"4GiB\", \"512MiB\", \"64KiB\" or a number of bytes";
-                self.source.fault_hint(&value.span(), title, hint);
+                self.source.fault(&value.span(), title, hint);
                 None
             }
         }
@@ -447,7 +451,7 @@ impl<'s> Table<'s> {
         for (key, what) in keys {
             if let Some((span, _)) = self.entries.get(key) {
                 let hint = format!("this version has no {what}; leave the key out");
-                self.source.fault_hint(span, format!("unknown key `{key}`"), hint);
+                self.source.fault(span, format!("unknown key `{key}`"), hint);
                 self.lacked.borrow_mut().push(key);
             }
         }
@@ -462,7 +466,7 @@ impl<'s> Table<'s> {
                 known.sort_unstable();
                 known.dedup();
                 let hint = format!("known keys here: {}", known.join(", "));
-                self.source.fault_hint(span, format!("unknown key `{key}`"), hint);
+                self.source.fault(span, format!("unknown key `{key}`"), hint);
             }
         }
     }

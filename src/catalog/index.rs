@@ -41,7 +41,7 @@ pub(super) fn build(
     for (number, draft) in drafts.iter().enumerate() {
         if !ids.insert(draft.template.id.as_str()) {
             let title = format!("the id `{}` is used twice", draft.template.id);
-            source.fault(&draft.marks.id, title);
+            source.fault(&draft.marks.id, title, "give one of them another id");
         }
         check_forbid(source, draft);
         for name in &draft.names {
@@ -71,9 +71,13 @@ pub(super) fn build(
             let name = &program.value;
             if index.programs.contains_key(name) {
                 let title = format!("`[[instead]]` names `{name}`, which has a template");
-                source.fault(&program.span, title);
+                source.fault(&program.span, title, "take it out; the template decides such calls");
             } else if index.instead_of.insert(name.clone(), number).is_some() {
-                source.fault(&program.span, format!("`[[instead]]` names `{name}` twice"));
+                source.fault(
+                    &program.span,
+                    format!("`[[instead]]` names `{name}` twice"),
+                    "keep one of them",
+                );
             }
         }
     }
@@ -95,7 +99,7 @@ fn check_overlap(source: &Source, drafts: &[Draft], name: &str, routes: &[Route]
             let title = format!("`{}` fits the template `{other}` as well", call.trim_end());
             let place = draft.names.iter().find(|at| at.value == name);
             let span = place.map_or(&draft.marks.id, |at| &at.span);
-            source.fault_hint(span, title, "a call must select at most one template");
+            source.fault(span, title, "a call must select at most one template");
         }
     }
     ambiguous
@@ -122,7 +126,7 @@ fn check_forbid(source: &Source, draft: &Draft) {
             || template.options.iter().any(|opt| has_value(opt, flag));
         if accepted {
             let title = format!("`forbid` names `{flag}`, which the template accepts");
-            source.fault(&draft.marks.id, title);
+            source.fault(&draft.marks.id, title, "take it out of `forbid`, or out of the template");
         }
     }
 }
@@ -149,12 +153,12 @@ impl Index {
                 if routes.iter().any(|route| route.sub == [sub.value.as_str()]) {
                     let title =
                         format!("`[[refuse]]` names `{name} {}`, which has a template", sub.value);
-                    source.fault(&sub.span, title);
+                    source.fault(&sub.span, title, "take it out; the template decides such calls");
                 }
                 let key = ((*name).clone(), sub.value.clone());
                 if self.refusal_of.insert(key, number).is_some() && *name == program {
                     let title = format!("`[[refuse]]` names `{name} {}` twice", sub.value);
-                    source.fault(&sub.span, title);
+                    source.fault(&sub.span, title, "keep one of them");
                 }
             }
         }

@@ -67,7 +67,7 @@ pub(super) fn check(
             Some(profile) if profile.network.mode == NetworkMode::Allowlist => {
                 let title = format!("`ask_profile` names `{}`, which has a network", at.value);
                 let hint = "what no template describes runs without one; name another profile";
-                source.fault_hint(&at.span, title, hint);
+                source.fault(&at.span, title, hint);
             }
             Some(_) => {}
         }
@@ -85,7 +85,7 @@ fn check_profile(source: &Source, template: &Template, at: &TemplateMarks, profi
                     template.access.as_str(),
                     profile.name
                 );
-                source.fault_hint(&at.access, title, hint);
+                source.fault(&at.access, title, hint);
             }
         }
     }
@@ -100,7 +100,7 @@ fn unknown_profile(
 ) {
     let known = profiles.names().collect::<Vec<_>>().join(", ");
     let title = format!("{who} names profile `{name}`, which does not exist");
-    source.fault_hint(span, title, format!("profiles: {known}"));
+    source.fault(span, title, format!("profiles: {known}"));
 }
 
 /// Says what a profile grants that no access class can take away, where the class promises less.
@@ -128,19 +128,19 @@ fn check_examples(source: &Source, catalog: &Catalog, template: &Template, at: &
             Ok(found) if std::ptr::eq(found, template) => {}
             Ok(found) => {
                 let title = format!("this `match` example fits template `{}` instead", found.id);
-                source.fault_hint(span, title, "move it there, or mend the template");
+                source.fault(span, title, "move it there, or mend the template");
             }
             Err(refusal) => {
                 let title = format!("this `match` example does not fit: [{}]", refusal.code);
                 let hint = format!("{}: {}", refusal.what(), refusal.reason());
-                source.fault_hint(span, title, hint);
+                source.fault(span, title, hint);
             }
         }
     }
     for (line, span) in template.no_matches.iter().zip(&at.no_matches) {
         if decide(line).is_ok_and(|found| std::ptr::eq(found, template)) {
             let hint = "take out what lets it pass, or the example";
-            source.fault_hint(span, "this `no_match` example fits the template", hint);
+            source.fault(span, "this `no_match` example fits the template", hint);
         }
     }
 }
@@ -161,7 +161,7 @@ fn check_advice(source: &Source, catalog: &Catalog, advice: &At<String>) {
             let named = joined || (quoted && !catalog.programs.contains_key(word));
             if named && !TOOLS.contains(&word) && seen.insert(word) {
                 let title = format!("there is no tool `{word}`");
-                source.fault_hint(&advice.span, title, format!("tools: {}", TOOLS.join(", ")));
+                source.fault(&advice.span, title, format!("tools: {}", TOOLS.join(", ")));
             }
         }
     }
@@ -185,11 +185,11 @@ pub(super) fn weaker_than(source: &Source, catalog: &Catalog, marks: &Marks, shi
         }
         let Some(span) = place(change) else { continue };
         let hint = format!("where that is meant, list \"{name}\" in `weaker` of [policy]");
-        source.fault_hint(&span, format!("weaker than shipped: {}", change.what), hint);
+        source.fault(&span, format!("weaker than shipped: {}", change.what), hint);
     }
     known.retain(|name| !used.contains(name));
     for at in marks.weaker.iter().filter(|at| known.contains(at.value.as_str())) {
         let title = format!("`weaker` names `{}`, which is not weaker than shipped", at.value);
-        source.fault_hint(&at.span, title, "take it out");
+        source.fault(&at.span, title, "take it out");
     }
 }

@@ -155,13 +155,6 @@ impl Catalog {
         Source::new(self.file.as_path(), self.text.as_str()).place(offset)
     }
 
-    /// Makes a fault that points at a template of this catalog.
-    pub fn fault_at(&self, template: &Template, title: &str, hint: &str) -> Faults {
-        let source = Source::new(self.file.as_path(), self.text.as_str());
-        source.fault_hint(&(template.offset..template.offset + 1), title, hint);
-        source.checked().err().unwrap_or_default()
-    }
-
     /// Finds the `[[instead]]` entry for a program.
     fn instead_for(&self, program: &str) -> Option<&Instead> {
         self.instead_of.get(program).map(|index| &self.instead[*index])

@@ -144,7 +144,11 @@ pub(super) fn read_schema(top: &Table<'_>) {
     match top.number("schema", u64::MAX) {
         None if !top.has("schema") => top.missing("schema"),
         Some(schema) if schema.value != SCHEMA => {
-            top.source().fault(&schema.span, format!("this version reads schema {SCHEMA} only"));
+            top.source().fault(
+                &schema.span,
+                format!("this version reads schema {SCHEMA} only"),
+                format!("write schema = {SCHEMA}"),
+            );
         }
         _ => {}
     }
@@ -172,7 +176,7 @@ fn read_policy(table: &Table<'_>) -> Option<Head> {
         check_profile(table, profile, &profiles);
     } else if !table.has("ask_profile") && [unmatched, unknown_program].contains(&Verdict::Ask) {
         let hint = "name the profile of calls that no template describes";
-        table.source().fault_hint(table.span(), "`ask` needs `ask_profile`", hint);
+        table.source().fault(table.span(), "`ask` needs `ask_profile`", hint);
     }
     let limits = Limits {
         args: limit(table, "max_args", ARGS_MAX),
@@ -195,12 +199,16 @@ fn read_shell_mode(table: &Table<'_>) {
     let Some(mode) = table.string("shell_mode") else { return };
     match mode.value.as_str() {
         "simple" => {}
-        "compound" => table.source().fault_hint(
+        "compound" => table.source().fault(
             &mode.span,
             "`shell_mode` = \"compound\" is not in this version",
             "use \"simple\": one command, no operators",
         ),
-        _ => table.source().fault(&mode.span, "`shell_mode` must be \"simple\""),
+        _ => table.source().fault(
+            &mode.span,
+            "`shell_mode` must be \"simple\"",
+            "leave the key out, or write \"simple\"",
+        ),
     }
 }
 
@@ -213,7 +221,7 @@ fn read_path(table: &Table<'_>) -> At<Vec<PathBuf>> {
         if !whole.starts_with('/') || !plain {
             let title = format!("`path` has `{}`, which is not an absolute folder", folder.value);
             let hint = "write an absolute folder without `..`, or `~/…`";
-            table.source().fault_hint(&folder.span, title, hint);
+            table.source().fault(&folder.span, title, hint);
         }
     }
     let value = path.into_iter().map(|folder| folder.value.into()).collect();
@@ -244,7 +252,7 @@ fn read_refusal(table: &Table<'_>, policy: Option<&Policy>) -> Option<(ListedRef
     }
     if grantable && !table.has("profile") {
         let hint = "name the profile of a granted call";
-        table.source().fault_hint(table.span(), "`grantable` needs `profile`", hint);
+        table.source().fault(table.span(), "`grantable` needs `profile`", hint);
     }
     let (reason, next) = (table.required("reason"), table.required("next"));
     let entry = ListedRefusal {
@@ -302,7 +310,7 @@ pub(super) fn known_word<T: Copy>(
     if found.is_none() {
         let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
         let title = format!("`{key}` has the unknown value `{}`", word.value);
-        table.source().fault_hint(&word.span, title, format!("known: {}", names.join(", ")));
+        table.source().fault(&word.span, title, format!("known: {}", names.join(", ")));
     }
     found.map(|(_, value)| *value)
 }
@@ -313,7 +321,11 @@ pub(super) fn required_list(table: &Table<'_>, key: &'static str) -> Vec<At<Stri
     if !table.has(key) {
         table.missing(key);
     } else if list.is_empty() {
-        table.source().fault(&table.key_span(key), format!("`{key}` lists nothing"));
+        table.source().fault(
+            &table.key_span(key),
+            format!("`{key}` lists nothing"),
+            "name at least one",
+        );
     }
     list
 }
@@ -324,9 +336,13 @@ pub(super) fn distinct_list(table: &Table<'_>, key: &'static str) -> Vec<At<Stri
     let mut seen = std::collections::HashSet::new();
     for word in &list {
         if word.value.is_empty() {
-            table.source().fault(&word.span, format!("`{key}` has an empty string"));
+            table.source().fault(&word.span, format!("`{key}` has an empty string"), "take it out");
         } else if !seen.insert(word.value.as_str()) {
-            table.source().fault(&word.span, format!("`{key}` names `{}` twice", word.value));
+            table.source().fault(
+                &word.span,
+                format!("`{key}` names `{}` twice", word.value),
+                "keep one of them",
+            );
         }
     }
     list
@@ -343,7 +359,7 @@ pub(super) fn program_name(table: &Table<'_>, key: &'static str) -> Option<At<St
 pub(super) fn check_program_name(table: &Table<'_>, name: &At<String>) {
     if !is_program_name(&name.value) {
         let title = format!("`{}` is not the bare name of a program", name.value);
-        table.source().fault(&name.span, title);
+        table.source().fault(&name.span, title, "letters, digits and `._+-`, without a path");
     }
 }
 
@@ -351,6 +367,6 @@ pub(super) fn check_program_name(table: &Table<'_>, name: &At<String>) {
 pub(super) fn check_profile(table: &Table<'_>, profile: &At<String>, known: &[String]) {
     if !known.contains(&profile.value) {
         let title = format!("the profile `{}` is not in `[policy].profiles`", profile.value);
-        table.source().fault_hint(&profile.span, title, format!("known: {}", known.join(", ")));
+        table.source().fault(&profile.span, title, format!("known: {}", known.join(", ")));
     }
 }

@@ -86,7 +86,7 @@ fn read_tool(
     {
         let title = "this decision lets more pass than the catalog's";
         let hint = "an overlay goes from `auto` to `ask` and to `refuse`, never back";
-        table.source().fault_hint(&table.key_span("decision"), title, hint);
+        table.source().fault(&table.key_span("decision"), title, hint);
     }
     let mut limit = |key, of: fn(&mut Template) -> &mut Option<u32>| {
         let old = template.as_mut().and_then(|template| *of(template));
@@ -110,12 +110,13 @@ fn find(
     named: &mut HashSet<String>,
 ) -> Option<usize> {
     if !named.insert(id.value.clone()) {
-        table.source().fault(&id.span, format!("the id `{}` is used twice", id.value));
+        let title = format!("the id `{}` is used twice", id.value);
+        table.source().fault(&id.span, title, "put all that tightens it into one entry");
     }
     let found = catalog.templates.iter().position(|template| template.id == id.value);
     if found.is_none() {
         let title = format!("the catalog has no template `{}`", id.value);
-        table.source().fault_hint(&id.span, title, "an overlay names templates of the catalog");
+        table.source().fault(&id.span, title, "an overlay names templates of the catalog");
     }
     found
 }
@@ -125,7 +126,7 @@ fn lower(table: &Table<'_>, key: &'static str, old: Option<u32>) -> Option<u32> 
     let new = at_least_one(table, key, u64::from(u32::MAX))?;
     if let Some(old) = old.filter(|old| new > *old) {
         let title = format!("`{key}` is more than the catalog's {old}");
-        table.source().fault_hint(&table.key_span(key), title, "an overlay only lowers limits");
+        table.source().fault(&table.key_span(key), title, "an overlay only lowers limits");
     }
     Some(new)
 }

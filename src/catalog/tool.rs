@@ -100,7 +100,7 @@ fn marks(
 ) -> TemplateMarks {
     if id.value == UNLISTED {
         let title = format!("the id `{UNLISTED}` stands for calls that no template describes");
-        table.source().fault(&id.span, title);
+        table.source().fault(&id.span, title, "give the template another id");
     }
     let spans = |list: &[At<String>]| list.iter().map(|line| line.span.clone()).collect();
     TemplateMarks {
@@ -120,7 +120,11 @@ fn plain(list: Vec<At<String>>) -> Vec<String> {
 pub(super) fn at_least_one(table: &Table<'_>, key: &'static str, max: u64) -> Option<u32> {
     let number = table.number(key, max)?;
     if number.value == 0 {
-        table.source().fault(&number.span, format!("`{key}` must be from 1 to {max}"));
+        table.source().fault(
+            &number.span,
+            format!("`{key}` must be from 1 to {max}"),
+            "leave the key out for no limit of its own",
+        );
     }
     u32::try_from(number.value).ok()
 }
@@ -129,12 +133,20 @@ fn read_subs(table: &Table<'_>) -> Vec<Vec<At<String>>> {
     let (one, mut subs) = (table.strings("sub"), table.string_lists("sub_any"));
     if table.has("sub") && table.has("sub_any") {
         let span = table.key_span("sub_any");
-        table.source().fault(&span, "`sub` and `sub_any` exclude each other");
+        table.source().fault(
+            &span,
+            "`sub` and `sub_any` exclude each other",
+            "put every alternative into `sub_any`",
+        );
     }
     if table.has("sub_any") {
         if subs.is_empty() || subs.iter().any(Vec::is_empty) {
             let span = table.key_span("sub_any");
-            table.source().fault(&span, "`sub_any` must list subcommands of at least one word");
+            table.source().fault(
+                &span,
+                "`sub_any` must list subcommands of at least one word",
+                "write it as [[\"build\"], [\"test\"]]",
+            );
         }
     } else {
         subs = vec![one];
@@ -142,7 +154,11 @@ fn read_subs(table: &Table<'_>) -> Vec<Vec<At<String>>> {
     for word in subs.iter().flatten() {
         if word.value.is_empty() || word.value.starts_with('-') {
             let title = "a subcommand is a word that does not start with `-`";
-            table.source().fault(&word.span, title);
+            table.source().fault(
+                &word.span,
+                title,
+                "list options in `flags`, and those before the subcommand in `globals`",
+            );
         }
     }
     subs
@@ -153,7 +169,7 @@ fn read_globals(table: &Table<'_>, subs: &[Vec<At<String>>]) -> Vec<String> {
     globals.iter().for_each(|flag| check_option_name(table, flag));
     if !globals.is_empty() && subs.iter().all(Vec::is_empty) {
         let hint = "without a subcommand, list them in `flags`";
-        table.source().fault_hint(&table.key_span("globals"), "`globals` needs `sub`", hint);
+        table.source().fault(&table.key_span("globals"), "`globals` needs `sub`", hint);
     }
     plain(globals)
 }
@@ -168,7 +184,7 @@ fn read_decision(table: &Table<'_>) -> (Option<Access>, Option<Verdict>) {
     if decision == Some(Verdict::Auto) && access == Some(Access::Network) {
         let span = table.key_span("decision");
         let hint = "use decision = \"ask\"";
-        table.source().fault_hint(&span, "`network` is never `auto`", hint);
+        table.source().fault(&span, "`network` is never `auto`", hint);
     }
     (access, decision)
 }
@@ -194,13 +210,17 @@ fn read_options(table: &Table<'_>) -> Vec<Opt> {
     }
     if named.len() > OPTIONS_MAX {
         let title = format!("{} flags and values, at most {OPTIONS_MAX} fit", named.len());
-        table.source().fault(table.span(), title);
+        table.source().fault(
+            table.span(),
+            title,
+            "split the template by subcommand, or leave rare options out",
+        );
     }
     let mut options: Vec<Opt> = Vec::new();
     for (name, value) in named {
         if options.iter().any(|opt| opt.name == name.value) {
             let title = format!("the option `{}` is listed twice", name.value);
-            table.source().fault(&name.span, title);
+            table.source().fault(&name.span, title, "keep one of them");
         } else {
             options.push(Opt { name: name.value, value, repeat: false });
         }
@@ -217,7 +237,7 @@ fn read_options(table: &Table<'_>) -> Vec<Opt> {
 
 fn undeclared(table: &Table<'_>, key: &str, name: &At<String>) {
     let title = format!("`{key}` names `{}`, which is not in `flags` or `values`", name.value);
-    table.source().fault(&name.span, title);
+    table.source().fault(&name.span, title, "add it there, or take it out here");
 }
 
 fn check_option_name(table: &Table<'_>, name: &At<String>) {
@@ -225,7 +245,11 @@ fn check_option_name(table: &Table<'_>, name: &At<String>) {
     let fits = text.len() >= 2 && text != "--" && text.bytes().all(|byte| byte.is_ascii_graphic());
     if !text.starts_with('-') || !fits {
         let title = format!("`{text}` is not an option: `-`, then printable ASCII");
-        table.source().fault(&name.span, title);
+        table.source().fault(
+            &name.span,
+            title,
+            "write it as it is typed, such as `-n` or `--name`",
+        );
     }
 }
 
@@ -234,16 +258,24 @@ fn read_forms(value: &Table<'_>, name: &At<String>) -> Vec<Form> {
     if name.value.contains('=') || (!long && name.value.len() != 2) {
         let title = format!("`{}` cannot take a value", name.value);
         let hint = "a value option is `-x` or `--name`, without `=`";
-        value.source().fault_hint(&name.span, title, hint);
+        value.source().fault(&name.span, title, hint);
     }
     let mut forms = Vec::new();
     for word in required_list(value, "forms") {
         let form = known_word(value, "forms", &word, &FORMS);
         if form == Some(Form::Att) && long {
-            value.source().fault(&word.span, "`att` needs an option of one letter");
+            value.source().fault(
+                &word.span,
+                "`att` needs an option of one letter",
+                "use \"eq\" for --name=VALUE",
+            );
         }
         if form == Some(Form::Eq) && !long {
-            value.source().fault(&word.span, "`eq` needs an option that starts with `--`");
+            value.source().fault(
+                &word.span,
+                "`eq` needs an option that starts with `--`",
+                "use \"att\" for -nVALUE",
+            );
         }
         forms.extend(form);
     }
@@ -273,18 +305,34 @@ fn read_spec(table: &Table<'_>, excluded: &[Kind]) -> Option<Spec> {
     ] {
         if table.has(key) && !fits {
             let title = format!("`{key}` has no meaning for this kind");
-            table.source().fault(&table.key_span(key), title);
+            table.source().fault(
+                &table.key_span(key),
+                title,
+                "take it out, or choose the kind that has it",
+            );
         }
     }
     if kind == Kind::Choice && spec.of.is_empty() {
-        table.source().fault(table.span(), "a `choice` needs `of`");
+        table.source().fault(
+            table.span(),
+            "a `choice` needs `of`",
+            "list the accepted words in `of`",
+        );
     }
     let one_part = |part: &String| !part.is_empty() && !part.contains('/') && part != "..";
     if !spec.under.iter().all(one_part) {
-        table.source().fault(&table.key_span("under"), "`under` must be the name of one folder");
+        table.source().fault(
+            &table.key_span("under"),
+            "`under` must be the name of one folder",
+            "name one folder, without `/`",
+        );
     }
     if !spec.ext.iter().all(|ext| one_part(ext) && !ext.starts_with('.')) {
-        table.source().fault(&table.key_span("ext"), "`ext` lists endings without their dot");
+        table.source().fault(
+            &table.key_span("ext"),
+            "`ext` lists endings without their dot",
+            "write \"sh\" for names that end in .sh",
+        );
     }
     Some(spec)
 }
@@ -305,19 +353,31 @@ fn read_operands(table: &Table<'_>, subs: &[Vec<At<String>>]) -> Option<Operands
     let spec = spec?;
     let is_none = spec.kind == Kind::None;
     if is_none && (min.is_some() || max.is_some() || only_sub.is_some()) {
-        table.source().fault(operands.span(), "the kind `none` has no count");
+        table.source().fault(
+            operands.span(),
+            "the kind `none` has no count",
+            "take `min`, `max` and `only_sub` out",
+        );
     } else if !is_none && !operands.has("max") {
         operands.missing("max");
     }
     if let (Some(min), Some(max)) = (&min, &max)
         && min.value > max.value
     {
-        table.source().fault(&min.span, "`min` is greater than `max`");
+        table.source().fault(
+            &min.span,
+            "`min` is greater than `max`",
+            "no call could fit; lower `min` or raise `max`",
+        );
     }
     if let Some(only) = &only_sub
         && !subs.iter().any(|sub| matches!(sub.as_slice(), [word] if word.value == only.value))
     {
-        table.source().fault(&only.span, "`only_sub` is not a subcommand of this template");
+        table.source().fault(
+            &only.span,
+            "`only_sub` is not a subcommand of this template",
+            "name one of `sub_any`, as one word",
+        );
     }
     let count = |at: Option<At<u64>>| at.and_then(|at| usize::try_from(at.value).ok());
     let (min, max) = (count(min).unwrap_or(0), count(max).unwrap_or(0));
@@ -331,7 +391,7 @@ fn check_cluster(table: &Table<'_>, options: &[Opt]) {
     };
     if !options.iter().all(letter) {
         let hint = "list flags of one letter or digit only, and no values";
-        table.source().fault_hint(
+        table.source().fault(
             &table.key_span("cluster"),
             "`cluster` would make other options ambiguous",
             hint,
@@ -344,7 +404,11 @@ fn read_groups(table: &Table<'_>, options: &[Opt]) -> Vec<Group> {
     for names in table.string_lists("required_any") {
         if names.is_empty() {
             let title = "a group of `required_any` is empty: nothing could satisfy it";
-            table.source().fault(&table.key_span("required_any"), title);
+            table.source().fault(
+                &table.key_span("required_any"),
+                title,
+                "name at least one option in each group",
+            );
         }
         let mut mask = 0;
         for name in &names {
@@ -363,10 +427,14 @@ fn read_env(table: &Table<'_>) -> Vec<(String, String)> {
     let mut env = Vec::new();
     for (name, value) in table.string_map("env") {
         if let Err(fault) = check_variable(&name.value) {
-            table.source().fault(&name.span, format!("`{}`: {fault}", name.value));
+            table.source().fault(
+                &name.span,
+                format!("`{}`: {fault}", name.value),
+                "letters, digits and _, not a digit first; no LD_*, no GLIBC_TUNABLES",
+            );
         }
         if value.value.contains('\0') {
-            table.source().fault(&value.span, "the value contains NUL");
+            table.source().fault(&value.span, "the value contains NUL", "take it out");
         }
         env.push((name.value, value.value));
     }
@@ -377,7 +445,11 @@ fn read_digest(table: &Table<'_>) -> Option<Digest> {
     let text = table.string("sha256")?;
     let digest = Digest::from_hex(text.value.strip_prefix("sha256:").unwrap_or(&text.value));
     if digest.is_none() {
-        table.source().fault(&text.span, "`sha256` must be 64 hexadecimal digits");
+        table.source().fault(
+            &text.span,
+            "`sha256` must be 64 hexadecimal digits",
+            "write what `sha256sum FILE` prints",
+        );
     }
     digest
 }
@@ -386,23 +458,35 @@ fn check_opaque(table: &Table<'_>, template: &Template) {
     let source = table.source();
     if template.opaque != (template.operands.spec.kind == Kind::Opaque) {
         let title = "`opaque` and operands of the kind `opaque` need each other";
-        source.fault(&table.key_span("operands"), title);
+        source.fault(
+            &table.key_span("operands"),
+            title,
+            "an interpreter has both; others list their options and operands",
+        );
     }
     if !template.opaque {
         if table.has("scan") {
-            source.fault(&table.key_span("scan"), "`scan` needs `opaque`");
+            source.fault(
+                &table.key_span("scan"),
+                "`scan` needs `opaque`",
+                "take it out, or set opaque = true",
+            );
         }
         return;
     }
     if template.decision == Verdict::Auto {
         let span = table.key_span("decision");
-        source.fault_hint(&span, "`opaque` is never `auto`", "use decision = \"ask\"");
+        source.fault(&span, "`opaque` is never `auto`", "use decision = \"ask\"");
     }
     let unread = ["flags", "values", "repeat", "cluster", "permute", "required_any", "forbid"];
     for key in unread.into_iter().chain(["inject_after_sub"]) {
         if table.has(key) {
             let title = format!("`{key}` has no meaning in an opaque template");
-            source.fault(&table.key_span(key), title);
+            source.fault(
+                &table.key_span(key),
+                title,
+                "take it out: any arguments fit, and a person reads them",
+            );
         }
     }
 }

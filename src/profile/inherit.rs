@@ -215,7 +215,7 @@ fn count_ancestors(drafts: &BTreeMap<String, Read>, stem: &str, read: &Read) -> 
         if parent == stem {
             seen.push(parent);
             let title = format!("`{stem}` inherits itself: {stem} → {}", seen.join(" → "));
-            read.source.fault_hint(&own?.span, title, "leave one `inherits` of the circle out");
+            read.source.fault(&own?.span, title, "leave one `inherits` of the circle out");
             return None;
         }
         if seen.contains(&parent) {
@@ -229,7 +229,7 @@ fn count_ancestors(drafts: &BTreeMap<String, Read>, stem: &str, read: &Read) -> 
     }
     if seen.len() == ANCESTORS_MAX + 1 {
         let title = format!("`{stem}` has more than {ANCESTORS_MAX} ancestors");
-        read.source.fault_hint(&own?.span, title, "inherit one that stands nearer to the root");
+        read.source.fault(&own?.span, title, "inherit one that stands nearer to the root");
     }
     None
 }
@@ -242,11 +242,11 @@ fn merge(parent: Option<&Profile>, draft: &Draft, source: &Source) -> Option<Pro
     syscalls.dedup();
     if rung.is_none() {
         let hint = "write the weakest rung that is enough: \"A\", \"B\" or \"C\"";
-        source.fault_hint(&draft.name.span, "`rung` is missing, also above", hint);
+        source.fault(&draft.name.span, "`rung` is missing, also above", hint);
     }
     if syscalls.is_empty() {
         let hint = "write [syscalls] with sets = [\"base\"]";
-        source.fault_hint(&draft.name.span, "there is no system call set, also above", hint);
+        source.fault(&draft.name.span, "there is no system call set, also above", hint);
     }
     let flag = |own: Option<bool>, above: fn(&Profile) -> bool| {
         own.or(parent.map(above)).unwrap_or_default()

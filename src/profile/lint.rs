@@ -48,7 +48,7 @@ fn clash(draft: &Draft, source: &Source, pair: [&Entry; 2], title: &str, hint: &
     let Some(own) = later.max_by_key(|entry| span(entry).map(|span| span.start)) else { return };
     let other = if own.place == pair[0].place { pair[1] } else { pair[0] };
     if let Some(span) = span(own) {
-        source.fault_hint(span, title, format!("{hint}; the other is at {}", other.place));
+        source.fault(span, title, format!("{hint}; the other is at {}", other.place));
     }
 }
 
@@ -60,7 +60,7 @@ fn network_without_rung(profile: &Profile, draft: &Draft, source: &Source) {
     let network = draft.network.as_ref().map(|network| &network.span);
     if let Some(span) = draft.rung.as_ref().map(|rung| &rung.span).or(network) {
         let title = "rung C cannot keep a network to the hosts that are allowed";
-        source.fault_hint(span, title, "ask for rung \"B\" or \"A\"");
+        source.fault(span, title, "ask for rung \"B\" or \"A\"");
     }
 }
 
@@ -69,6 +69,6 @@ fn operands_without_read(profile: &Profile, draft: &Draft, source: &Source) {
     let reads = profile.read.iter().any(|entry| entry.path.root == Root::Workspace);
     if let Some(on) = draft.operands_only.as_ref().filter(|on| on.value && !reads) {
         let title = "`operands_only` narrows the readable workspace, but none is readable";
-        source.fault_hint(&on.span, title, "add [[read]] with path = \"{workspace}\"");
+        source.fault(&on.span, title, "add [[read]] with path = \"{workspace}\"");
     }
 }

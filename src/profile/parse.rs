@@ -108,7 +108,7 @@ fn schema(top: &Table<'_>) {
     match version {
         Some(version) if version.value != 1 => {
             let title = "this version of Pinfold reads schema 1";
-            top.source().fault(&version.span, title);
+            top.source().fault(&version.span, title, "write schema = 1");
         }
         None if !top.has("schema") => top.missing("schema"),
         _ => {}
@@ -128,7 +128,7 @@ fn name(top: &Table<'_>, stem: &str) -> Option<At<String>> {
     let name = top.required("name")?;
     if name.value != stem {
         let title = format!("`name` is `{}`, but the file is `{stem}.toml`", name.value);
-        top.source().fault_hint(&name.span, title, "give both the same name");
+        top.source().fault(&name.span, title, "give both the same name");
     }
     Some(name)
 }
@@ -138,7 +138,7 @@ fn why(table: &Table<'_>) -> Option<String> {
     let why = table.required("why")?;
     if why.value.chars().any(is_unsafe_to_show) {
         let title = "`why` has a control or invisible character";
-        table.source().fault_hint(&why.span, title, "write one plain line");
+        table.source().fault(&why.span, title, "write one plain line");
     }
     Some(why.value)
 }
@@ -149,7 +149,7 @@ fn inherits(top: &Table<'_>, known: &BTreeSet<String>) -> Option<At<String>> {
         let names: Vec<&str> = known.iter().map(String::as_str).collect();
         let hint = format!("known profiles: {}", names.join(", "));
         let title = format!("there is no profile `{}`", parent.value);
-        top.source().fault_hint(&parent.span, title, hint);
+        top.source().fault(&parent.span, title, hint);
     }
     Some(parent)
 }
@@ -165,7 +165,7 @@ fn word<T: Copy>(
     if found.is_none() {
         let words: Vec<&str> = all.iter().copied().map(written).collect();
         let hint = format!("one of: {}", words.join(", "));
-        source.fault_hint(&text.span, format!("unknown word `{}`", text.value), hint);
+        source.fault(&text.span, format!("unknown word `{}`", text.value), hint);
     }
     found.map(|value| At { value, span: text.span.clone() })
 }
@@ -225,13 +225,13 @@ fn entry(
     let spec = match PathSpec::parse(&path.value) {
         Ok(spec) => spec,
         Err((title, hint)) => {
-            table.source().fault_hint(&path.span, title, hint);
+            table.source().fault(&path.span, title, hint);
             return None;
         }
     };
     if let Err(hint) = takes(&spec) {
         let title = format!("`{spec}` cannot stand in `{list}`");
-        table.source().fault_hint(&path.span, title, hint);
+        table.source().fault(&path.span, title, hint);
     }
     let place = table.source().place(path.span.start);
     spans.insert(place.clone(), path.span);
@@ -288,7 +288,7 @@ fn syscalls(top: &Table<'_>, places: &mut Places) -> Vec<SyscallSet> {
         table.missing("sets");
     } else if sets.is_empty() {
         let hint = "leave the table out to have only what is inherited";
-        table.source().fault_hint(&table.key_span("sets"), "`sets` is empty", hint);
+        table.source().fault(&table.key_span("sets"), "`sets` is empty", hint);
     }
     let set = |text| word(table.source(), text, SyscallSet::ALL, SyscallSet::as_str);
     let sets: Vec<At<SyscallSet>> = sets.iter().filter_map(set).collect();
@@ -305,7 +305,7 @@ fn limits(top: &Table<'_>, places: &mut Places) -> Limits {
         let limit = limit?;
         if limit.value == 0 {
             let hint = "leave the key out to have what is inherited";
-            table.source().fault_hint(&limit.span, "a limit of 0 lets nothing run", hint);
+            table.source().fault(&limit.span, "a limit of 0 lets nothing run", hint);
         }
         Some(limit.value)
     };
@@ -338,14 +338,18 @@ fn environment(top: &Table<'_>, places: &mut Places) -> BTreeMap<String, String>
 fn variable(source: &Source, name: &At<String>, value: &At<String>) {
     if let Err(fault) = check_variable(&name.value) {
         let hint = "letters, digits and _, not a digit first; no LD_*, no GLIBC_TUNABLES";
-        source.fault_hint(&name.span, fault, hint);
+        source.fault(&name.span, fault, hint);
     }
     if let Some(stray) = stray_brace(&value.value) {
         let hint = "braces write only {workspace}, {tmp} and {home}";
-        source.fault_hint(&value.span, format!("`{stray}` is no token"), hint);
+        source.fault(&value.span, format!("`{stray}` is no token"), hint);
     }
     if value.value.chars().any(is_unsafe_to_show) {
-        source.fault(&value.span, "the value has a control or invisible character");
+        source.fault(
+            &value.span,
+            "the value has a control or invisible character",
+            "take the character out",
+        );
     }
 }
 

@@ -218,6 +218,8 @@ fn a_fault_of_the_configuration_is_shown_with_its_line_and_a_caret() {
          pinfold:   |\n\
          pinfold: 3 | profiles = 3\n\
          pinfold:   |            ^\n\
+         pinfold:   |\n\
+         pinfold:   = hint: write a string\n\
          pinfold: `pinfold explain config` says more\n"
     );
     assert_eq!(said, expected);

@@ -85,7 +85,8 @@ impl Reader {
         let mut file = File::default();
         match top.number("schema", u64::MAX) {
             Some(schema) if schema.value != SCHEMA => {
-                top.source().fault(&schema.span, format!("`schema` must be {SCHEMA}"));
+                let title = format!("this version reads schema {SCHEMA} only");
+                top.source().fault(&schema.span, title, format!("write schema = {SCHEMA}"));
             }
             None if !top.has("schema") => top.missing("schema"),
             _ => {}
@@ -96,7 +97,9 @@ impl Reader {
         file.named_identity = top.string("git_identity").and_then(|text| {
             let identity = git_identity(&text.value);
             if identity.is_none() {
-                top.source().fault(&text.span, "`git_identity` must be NAME <ADDRESS>");
+                let title = "`git_identity` must be NAME <ADDRESS>";
+                let hint = "write \"Build agent <agent@build.example>\"";
+                top.source().fault(&text.span, title, hint);
             }
             identity
         });
@@ -150,7 +153,7 @@ impl Reader {
     /// A tool root is executed from, so nobody else may be able to change it.
     fn tool_root(&self, folder: &Path, table: &Table<'_>, root: &At<String>) -> Option<PathBuf> {
         let refuse = |fault: String, hint: String| {
-            table.source().fault_hint(&root.span, fault, hint);
+            table.source().fault(&root.span, fault, hint);
             None
         };
         match fs::canonicalize(self.path(folder, &root.value)) {
@@ -190,7 +193,7 @@ impl Reader {
         whole: bool,
     ) -> Option<PathBuf> {
         let refuse = |fault: String, hint: &str| {
-            table.source().fault_hint(&bin.span, fault, hint);
+            table.source().fault(&bin.span, fault, hint);
             None
         };
         let real = match fs::canonicalize(self.path(folder, &bin.value)) {
@@ -216,16 +219,17 @@ impl Reader {
         let variable = |(name, text): (At<String>, At<String>)| {
             if let Err(fault) = check_variable(&name.value) {
                 let hint = "letters, digits and _, not a digit first; no LD_*, no GLIBC_TUNABLES";
-                source.fault_hint(&name.span, fault, hint);
+                source.fault(&name.span, fault, hint);
                 return None;
             }
             if name.value == "PATH" {
                 let hint = "`bin` puts a folder first on PATH";
-                source.fault_hint(&name.span, "PATH is not set here", hint);
+                source.fault(&name.span, "PATH is not set here", hint);
                 return None;
             }
             if text.value.chars().any(is_unsafe_to_show) {
-                source.fault(&text.span, "the value has a control or invisible character");
+                let title = "the value has a control or invisible character";
+                source.fault(&text.span, title, "take the character out");
                 return None;
             }
             Some((name.value, self.env_value(folder, &text.value)))
@@ -259,7 +263,7 @@ fn check_profile(table: &Table<'_>, name: &At<String>, known: Option<&Profiles>)
     if !exists {
         let names = known.names().collect::<Vec<_>>().join(", ");
         let title = format!("there is no profile `{}`", name.value);
-        table.source().fault_hint(&name.span, title, format!("profiles: {names}"));
+        table.source().fault(&name.span, title, format!("profiles: {names}"));
     }
     exists
 }
@@ -277,7 +281,7 @@ fn rungs(
         let rung = [Rung::A, Rung::B, Rung::C].into_iter().find(|r| r.to_string() == word.value);
         let Some(rung) = rung else {
             let title = format!("`{}` is not a rung", word.value);
-            source.fault_hint(&word.span, title, "one of: A, B, C");
+            source.fault(&word.span, title, "one of: A, B, C");
             continue;
         };
         if !check_profile(&table, &name, known) {
@@ -287,7 +291,7 @@ fn rungs(
         if let Some(asked) = asked.filter(|asked| rung < *asked) {
             let title = format!("profile `{}` asks for rung {asked} already", name.value);
             let hint = "this table only lowers; ask for a stronger rung in the profile itself";
-            source.fault_hint(&word.span, title, hint);
+            source.fault(&word.span, title, hint);
         }
         places.insert(format!("rungs.{}", name.value), source.place(name.span.start));
         rungs.insert(name.value, rung);
@@ -309,7 +313,7 @@ fn index(table: &Table<'_>) -> Option<String> {
     });
     if !sound {
         let hint = "write https://HOST/PATH, without a user, a password or a query";
-        table.source().fault_hint(&url.span, "`pip` is not the address of an index", hint);
+        table.source().fault(&url.span, "`pip` is not the address of an index", hint);
         return None;
     }
     Some(url.value)
