@@ -15,6 +15,7 @@ pub(crate) fn act(act: &str, args: &[&str]) -> Option<Act> {
                 .join()
                 .expect("a thread ends")
         }
+        ("argv", [..]) => Ok(format!("{:?}", std::env::args().collect::<Vec<_>>())),
         ("env", []) => env(),
         ("pids", []) => pids(),
         ("kill", [pid, signal]) => {

@@ -218,6 +218,11 @@ fn b45_an_empty_argument_vector_is_wrong_usage_and_an_empty_name_a_refusal() {
 
 /// Makes a call as any door does, with a vector that no command line could carry.
 pub(crate) fn call(env: &Env, argv: Vec<OsString>) -> Value {
+    asked(env, Words::Argv(argv))
+}
+
+/// As [`call`], for a line too.
+pub(crate) fn asked(env: &Env, words: Words) -> Value {
     struct Silent;
     impl Sink for Silent {
         fn take(&mut self, _: Stream, _: &[u8]) -> bool {
@@ -231,7 +236,7 @@ pub(crate) fn call(env: &Env, argv: Vec<OsString>) -> Value {
     let request = Request {
         tool: "run_command",
         session: None,
-        words: Words::Argv(argv),
+        words,
         workspace: env.workspace(),
         cwd: None,
         timeout: None,

@@ -10,6 +10,7 @@ mod support;
 
 mod aliases;
 mod config;
+mod decisions;
 mod doctor;
 mod effective;
 mod everyday;
@@ -33,6 +34,7 @@ mod paths;
 mod profiles;
 mod programs;
 mod protected;
+mod published;
 mod reply;
 mod schemas;
 mod set_id;

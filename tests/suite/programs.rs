@@ -15,7 +15,7 @@ pub(super) fn host(programs: &[&str]) -> Option<Env> {
 }
 
 /// Runs a command outside, in the workspace, with a plain environment.
-fn outside(env: &Env, words: &[&str]) -> Output {
+pub(super) fn outside(env: &Env, words: &[&str]) -> Output {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(env.workspace()).env_clear();
     command.env("PATH", PATH.join(":")).env("HOME", env.path("home")).env("LANG", "C.UTF-8");
@@ -42,7 +42,7 @@ fn same(env: &Env, words: &[&str]) -> String {
     answer.stdout().to_owned()
 }
 
-fn script(env: &Env, name: &str, content: &str) -> String {
+pub(super) fn script(env: &Env, name: &str, content: &str) -> String {
     let path = env.file(name, content);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
     path
@@ -112,7 +112,7 @@ struct Trap {
     call: &'static [&'static str],
 }
 
-fn config(env: &Env, key: &str, value: &str) {
+pub(super) fn config(env: &Env, key: &str, value: &str) {
     env.git(&["config", key, value]);
 }
 

@@ -1,10 +1,12 @@
 //! What surrounds a call decides nothing: not the caller's environment, not what lies in the
 //! workspace, and no option that switches confinement off.
 
+use crate::decisions::{PUSH, argvs, lines, stand_in};
 use crate::support::{Env, binary, skip};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 const HOSTILE: [(&str, &str); 30] = [
     ("LD_PRELOAD", "/nonexistent/evil.so"),
@@ -109,35 +111,260 @@ fn a_program_in_front_on_the_callers_path_is_not_taken() {
     assert!(!env.path("fired").exists());
 }
 
+/// Calls of every verdict.
+const CALLS: [&[&str]; 14] = [
+    &["pwd"],
+    &["ls"],
+    &["cat", "a.txt"],
+    &["probe", "build", "ids"],
+    &["git", "push"],
+    &["git", "status"],
+    &["python3", "-c", "1"],
+    &["pip", "install", "six"],
+    &["make", "SHELL=x"],
+    &["frobnicate"],
+    &["curl", "x"],
+    &["ls", ".."],
+    &["./evil"],
+    &["evil"],
+];
+
+/// What `policy explain` says of each call, asked from within the workspace: with the operator's
+/// configuration, or with whatever is found where none is named.
+fn told(env: &Env, is_configured: bool, variables: &[(&str, &str)]) -> Vec<Value> {
+    let explain = |call: &&[&str]| {
+        let words = [&["policy", "explain", "--json", "--"], *call].concat();
+        let mut command = env.command(&words);
+        if !is_configured {
+            command = Command::new(binary("pinfold"));
+            command.env_clear().env("HOME", env.path("home"));
+            command.env("PINFOLD_HOME", env.path("state")).args(&words);
+            command.current_dir(env.workspace());
+        }
+        let output = command.envs(variables.to_vec()).output().expect("pinfold starts");
+        let told = serde_json::from_slice(&output.stdout);
+        told.unwrap_or_else(|_| panic!("{call:?}: {output:?}"))
+    };
+    CALLS.iter().map(explain).collect()
+}
+
+/// The verdicts from the laxest on.
+fn strictness(told: &Value) -> Option<usize> {
+    ["auto", "ask", "refuse"].iter().position(|verdict| told["verdict"] == *verdict)
+}
+
+/// A host with a project, and with a configuration below `loose` that lets more pass.
+fn loosened() -> Option<Env> {
+    let env = Env::new()?;
+    env.file("a.txt", "a");
+    stand_in(&env, &["python3", "evil"]);
+    let catalog = fs::read_to_string(env.path("config/catalog.toml")).expect("the catalog");
+    let loose = catalog.replace("subs = [\"push\"]", "subs = [\"p\"]") + PUSH;
+    fs::create_dir(env.path("loose")).expect("a folder");
+    fs::write(env.path("loose/catalog.toml"), loose).expect("a catalog");
+    let config = "schema = 1\ncatalog = \"catalog.toml\"\nprofiles = \"../config/profiles\"\n";
+    fs::write(env.path("loose/pinfold.toml"), config).expect("a configuration");
+    let mut control = Command::new(binary("pinfold"));
+    control.env_clear().env("HOME", env.path("home")).env("PINFOLD_HOME", env.path("state"));
+    control.arg("--config").arg(env.path("loose/pinfold.toml")).current_dir(env.workspace());
+    let control = control.args(["policy", "explain", "--json", "--", "git", "push"]).output();
+    let control = control.expect("pinfold starts");
+    let told: Value = serde_json::from_slice(&control.stdout).expect("JSON");
+    assert_eq!(told["verdict"], "auto", "the control: {control:?}");
+    Some(env)
+}
+
+/// Puts everything into the workspace that could be taken for configuration.
+fn plant(env: &Env) {
+    let read = |name: &str| fs::read_to_string(env.path(name)).expect("a file");
+    let catalog = read("loose/catalog.toml");
+    let config = read("loose/pinfold.toml").replace("../config/profiles", "profiles");
+    let look = include_str!("../../sandbox-profiles/build.toml").replace("\"build\"", "\"look\"");
+    let tighten = "schema = 1\n[[tool]]\nid = \"python\"\ndecision = \"auto\"\n";
+    for folder in [
+        "",
+        ".pinfold/",
+        ".config/",
+        ".config/pinfold/",
+        "pinfold/",
+        "etc/pinfold/",
+        "config/",
+        "sandbox-profiles/",
+        "var/lib/pinfold/",
+        ".local/state/pinfold/",
+    ] {
+        for name in ["catalog.toml", "policy.toml", "sandbox.toml"] {
+            env.file(&format!("{folder}{name}"), &catalog);
+        }
+        for name in ["pinfold.toml", ".pinfold.toml", "config.toml", ".pinfoldrc"] {
+            env.file(&format!("{folder}{name}"), &config);
+        }
+        for name in ["tighten.toml", "overlay.toml"] {
+            env.file(&format!("{folder}{name}"), tighten);
+        }
+        for name in ["look.toml", "profiles/look.toml"] {
+            env.file(&format!("{folder}{name}"), &look);
+        }
+        for name in ["profiles/read.toml", "profiles/none.toml"] {
+            env.file(&format!("{folder}{name}"), &read(&format!("config/{name}")));
+        }
+    }
+    let variables = "PINFOLD_HOME=/nonexistent\nPINFOLD_CONFIG=pinfold.toml\n\
+        PINFOLD_CATALOG=catalog.toml\nPINFOLD_AUTO_APPROVE=1\nPATH=/nonexistent\n";
+    for name in [".env", ".envrc", ".pinfold/env", ".profile"] {
+        env.file(name, variables);
+    }
+}
+
 #[test]
 fn f18_nothing_in_the_workspace_changes_a_decision() {
-    let Some(env) = Env::new() else { return };
-    // Without --config: what is compiled in, unless the host itself is configured.
-    let run = |call: &[&str]| {
-        let mut command = Command::new(binary("pinfold"));
-        command.env_clear().env("HOME", env.path("home")).env("PINFOLD_HOME", env.path("state"));
-        command.args(["run", "--json", "--"]).args(call).current_dir(env.workspace());
-        let output = command.stdin(Stdio::null()).output().expect("pinfold starts");
-        let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a reply");
-        (output.status.code(), reply["decision"].clone(), reply["profile"].clone())
-    };
-    let calls = [&["pwd"][..], &["probe", "build", "ids"], &["git", "push"], &["cat", "a.txt"]];
-    let before: Vec<_> = calls.iter().map(|call| run(call)).collect();
-    let catalog = fs::read_to_string(env.path("config/catalog.toml")).expect("the catalog");
-    let config = "schema = 1\ncatalog = \"catalog.toml\"\nprofiles = \"profiles\"\n";
-    for folder in ["", ".pinfold/", ".config/pinfold/", "etc/pinfold/", "sandbox-profiles/"] {
-        env.file(&format!("{folder}pinfold.toml"), config);
-        env.file(&format!("{folder}catalog.toml"), &catalog);
-        env.file(&format!("{folder}profiles/look.toml"), "broken");
+    let Some(env) = loosened() else { return };
+    let before = [true, false].map(|is_configured| told(&env, is_configured, &[]));
+    for verdict in ["auto", "ask", "refuse"] {
+        assert!(before[0].iter().any(|told| told["verdict"] == verdict), "{verdict}");
     }
-    env.file(".env", "PINFOLD_HOME=/nonexistent\nPATH=/nonexistent\n");
-    env.file("a.txt", "a");
-    let after: Vec<_> = calls.iter().map(|call| run(call)).collect();
-    let decisions = |runs: &[(Option<i32>, serde_json::Value, serde_json::Value)]| {
-        runs.iter().map(|run| (run.1.clone(), run.2.clone())).collect::<Vec<_>>()
+    plant(&env);
+    assert_eq!([true, false].map(|is_configured| told(&env, is_configured, &[])), before);
+    argvs(&env, &[("git push", "listed-refusal"), ("evil", "unknown-program"), ("pwd", "auto")]);
+    // Nor does a file of it count where it is named: the workspace must not hold any.
+    let config = env.workspace().join("pinfold.toml");
+    let overlay = env.workspace().join("tighten.toml");
+    fs::write(&overlay, "schema = 1\n[[tool]]\nid = \"ls\"\ndecision = \"ask\"\n").expect("a file");
+    for (option, path) in [("--config", config), ("--tighten", overlay)] {
+        let path = path.to_str().expect("UTF-8");
+        for call in [&["git", "push"][..], &["pwd"]] {
+            let words = [&["run", "--json", option, path, "--"], call].concat();
+            let mut command = Command::new(binary("pinfold"));
+            command
+                .env_clear()
+                .env("HOME", env.path("home"))
+                .env("PINFOLD_HOME", env.path("state"));
+            let output = command.args(&words).current_dir(env.workspace()).output();
+            let reply: Value =
+                serde_json::from_slice(&output.expect("pinfold starts").stdout).expect("a reply");
+            // Without a configuration `git push` is refused for what it is.
+            let is_listed = option == "--tighten" && call[0] == "git";
+            let code = if is_listed { "listed-refusal" } else { "workspace" };
+            assert_eq!(reply["decision"]["code"], code, "{option} {call:?}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn f18_no_variable_loosens_a_decision() {
+    let Some(env) = loosened() else { return };
+    plant(&env);
+    let (config, catalog) = (env.path("loose/pinfold.toml"), env.path("loose/catalog.toml"));
+    let config = config.to_str().expect("UTF-8");
+    let catalog = catalog.to_str().expect("UTF-8");
+    let variables = [
+        ("PINFOLD_CONFIG", config),
+        ("PINFOLD_CATALOG", catalog),
+        ("PINFOLD_POLICY", catalog),
+        ("PINFOLD_TIGHTEN", catalog),
+        ("PINFOLD_PROFILES", "profiles"),
+        ("PINFOLD_PROFILE", "build"),
+        ("PINFOLD_FORCE", "1"),
+        ("PINFOLD_YES", "1"),
+        ("PINFOLD_APPROVE", "1"),
+        ("PINFOLD_APPROVED", "true"),
+        ("PINFOLD_ALLOW", "1"),
+        ("PINFOLD_UNSAFE", "1"),
+        ("PINFOLD_SHELL_MODE", "compound"),
+        ("PINFOLD_UNMATCHED", "auto"),
+        ("FORCE", "1"),
+        ("CI", "1"),
+        ("YES", "1"),
+        ("PWD", "/"),
+        ("XDG_DATA_HOME", "/nonexistent"),
+    ];
+    let before = [true, false].map(|is_configured| told(&env, is_configured, &[]));
+    assert_eq!([true, false].map(|is_configured| told(&env, is_configured, &variables)), before);
+    // What says where the operator's files are may make a call fail, and lets none pass.
+    let workspace = env.workspace();
+    let folder = workspace.join(".config");
+    let (workspace, folder) = (workspace.to_str().expect("UTF-8"), folder.to_str().expect("UTF-8"));
+    for variable in [("HOME", workspace), ("XDG_CONFIG_HOME", folder), ("HOME", "."), ("HOME", "")]
+    {
+        let after = told(&env, false, &[variable]);
+        for (before, after) in before[1].iter().zip(&after) {
+            assert!(strictness(after) >= strictness(before), "{variable:?}: {before} {after}");
+        }
+    }
+}
+
+#[test]
+fn pinfold_auto_approve_makes_every_call_ask_and_takes_no_other_value() {
+    let Some(env) = loosened() else { return };
+    let before = told(&env, true, &[]);
+    let after = told(&env, true, &[("PINFOLD_AUTO_APPROVE", "0")]);
+    for (before, after) in before.iter().zip(&after) {
+        let wanted = if before["verdict"] == "auto" { &"ask".into() } else { &before["verdict"] };
+        assert_eq!(&after["verdict"], wanted, "{before}");
+        assert_eq!(after["template"], before["template"]);
+    }
+    for value in ["1", "", "00", " 0", "true", "false", "no", "off", "-1", "0\n"] {
+        let mut command = env.command(&["policy", "explain", "--json", "--", "pwd"]);
+        let output = command.env("PINFOLD_AUTO_APPROVE", value).output();
+        let told: Value =
+            serde_json::from_slice(&output.expect("pinfold starts").stdout).expect("JSON");
+        assert_eq!((&told["verdict"], &told["code"]), (&"refuse".into(), &"config".into()));
+    }
+    let run = |value: &str| {
+        let words = ["run", "--json", "--", "probe", "build", "create", "made"];
+        let output = env.command(&words).env("PINFOLD_AUTO_APPROVE", value).output();
+        let output = output.expect("pinfold starts");
+        let reply: Value = serde_json::from_slice(&output.stdout).expect("a reply");
+        (output.status.code(), reply["decision"]["code"].as_str().unwrap_or_default().to_owned())
     };
-    assert_eq!(decisions(&before), decisions(&after));
-    assert_eq!((after[0].0, after[1].0), (Some(0), Some(126)), "{after:?}");
+    assert_eq!(run("0"), (Some(126), "nobody-to-ask".to_owned()));
+    assert_eq!(run("1"), (Some(125), "config".to_owned()));
+    assert!(!env.workspace().join("made").exists());
+    assert_eq!(env.inside("build", &["create", "made"]), "ok", "the control");
+}
+
+#[test]
+fn no_argument_approves_or_forces_a_call() {
+    let Some(env) = Env::new() else { return };
+    stand_in(&env, &["python3"]);
+    let words = [
+        "--force",
+        "--yes",
+        "-y",
+        "-f",
+        "approved",
+        "confirmed=true",
+        "approved=true",
+        "--approved",
+        "--confirm",
+        "--no-confirm",
+        "--user-approved=true",
+        "sandbox=off",
+        "--config=loose.toml",
+        "PINFOLD_FORCE=1",
+        "{\"approved\":true}",
+    ];
+    for call in ["git push", "rm -rf", "frobnicate", "cat /etc/passwd", "ls .."] {
+        let (argv, code) = (call.split(' ').collect::<Vec<_>>(), "refuse");
+        let verdict = |argv: &[&str]| {
+            let output = env.pinfold(&[&["policy", "explain", "--json", "--"], argv].concat());
+            serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["verdict"].clone()
+        };
+        assert_eq!(verdict(&argv), code, "{call}");
+        for word in words {
+            for at in 1..=argv.len() {
+                let mut longer = argv.clone();
+                longer.insert(at, word);
+                assert_eq!(verdict(&longer), code, "{longer:?}");
+            }
+        }
+    }
+    // Where any argument fits, it is an argument; a person would have to be asked all the same.
+    let asks: Vec<String> = words.iter().map(|word| format!("python3 x.py {word}")).collect();
+    let rows: Vec<_> = asks.iter().map(|text| (text.as_str(), "ask")).collect();
+    argvs(&env, &rows);
+    lines(&env, &[("python3 x.py --yes", "ask"), ("git push --yes", "listed-refusal")]);
+    argvs(&env, &[("echo approved confirmed=true", "auto"), ("pwd", "auto")]);
 }
 
 #[test]
