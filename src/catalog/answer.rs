@@ -23,6 +23,16 @@ impl Unfit {
         Self { code, what: shown(what), reason: reason.into() }
     }
 
+    /// Shows every character that is not ASCII by its number: it could pass for one that is.
+    pub(super) fn looks_alike(code: Code, what: &str, reason: &str) -> Self {
+        let plain = |ch: char| ch.is_ascii_graphic() || ch == ' ';
+        let escape = |ch: char| {
+            if plain(ch) && ch != '\\' { ch.to_string() } else { ch.escape_default().to_string() }
+        };
+        let what = what.chars().take(SHOWN_BYTES_MAX).map(escape).collect();
+        Self { code, what, reason: reason.to_owned() }
+    }
+
     fn next(self, next: impl Into<String>) -> Refusal {
         Refusal::new(self.code, self.what, self.reason, next)
     }

@@ -179,6 +179,10 @@ fn template(old: &Template, new: &Template) -> Vec<Change> {
     changes.switch("no `guard`", old.guard.is_none(), new.guard.is_none());
     changes.other("`inject_after_sub`", &old.inject_after_sub, &new.inject_after_sub);
     changes.other("`env`", &old.env, &new.env);
+    match (&old.needs, &new.needs) {
+        (None, Some(path)) => changes.add(false, format!("the project must have `{path}`")),
+        (old, new) => changes.other("`needs`", old, new),
+    }
     match (old.sha256, new.sha256) {
         (None, Some(_)) => changes.add(false, "the program's content is pinned"),
         (old, new) => changes.other("`sha256`", &old, &new),

@@ -349,6 +349,7 @@ fn section(template: &Template) -> String {
     let forbid: Vec<String> =
         template.forbid.iter().map(|(flag, why)| format!("`{flag}` ({why})")).collect();
     line("forbidden", forbid.join(", "));
+    line("needs in the project", code(template.needs.as_slice()));
     line("program pinned", template.sha256.map_or(String::new(), |it| format!("sha256:{it}")));
     line("passes", code(&template.matches));
     line("does not", code(&template.no_matches));

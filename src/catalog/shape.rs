@@ -91,7 +91,7 @@ fn check_program(name: &str) -> Result<(), Unfit> {
     }
     if !is_program_name(name) {
         let reason = "no program has such a name";
-        return Err(Unfit::new(Code::ProgramName, name.as_bytes(), reason));
+        return Err(Unfit::looks_alike(Code::ProgramName, name, reason));
     }
     Ok(())
 }

@@ -100,6 +100,9 @@ pub struct Template {
     pub scan: Option<Scan>,
     /// The only content that the program's file may have.
     pub sha256: Option<Digest>,
+    /// A file of the project without which the program would do something else: a path below the
+    /// working folder or one above it, within the workspace.
+    pub needs: Option<String>,
     /// The operands.
     pub operands: Operands,
     /// Lines that must fit this template.
@@ -140,6 +143,7 @@ impl Template {
             opaque: true,
             scan: None,
             sha256: None,
+            needs: None,
             operands,
             matches: Vec::new(),
             no_matches: Vec::new(),

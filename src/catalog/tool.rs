@@ -54,7 +54,7 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
     let guard = one_of(table, "guard", &[("git", Guard::Git)]);
     let (opaque, scan) =
         (table.flag("opaque"), one_of(table, "scan", &[("cpython", Scan::Cpython)]));
-    let (env, sha256) = (read_env(table), read_digest(table));
+    let (env, sha256, needs) = (read_env(table), read_digest(table), read_needs(table));
     let inject_after_sub = plain(table.strings("inject_after_sub"));
     let (matches, no_matches) = (required_list(table, "match"), required_list(table, "no_match"));
     let (id, program, operands) = (id?, program?, operands?);
@@ -78,6 +78,7 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
         opaque,
         scan,
         sha256,
+        needs,
         matches: plain(matches),
         no_matches: plain(no_matches),
         operands,
@@ -452,6 +453,15 @@ fn read_digest(table: &Table<'_>) -> Option<Digest> {
         );
     }
     digest
+}
+
+fn read_needs(table: &Table<'_>) -> Option<String> {
+    let path = table.string("needs")?;
+    if let Err(why) = Spec::plain(Kind::File).check(&path.value) {
+        let title = format!("`needs` {why}");
+        table.source().fault(&path.span, title, "name a file of the project by a relative path");
+    }
+    Some(path.value)
 }
 
 fn check_opaque(table: &Table<'_>, template: &Template) {

@@ -2,7 +2,7 @@
 
 use super::{Refused, Request, Rules, STDIN_BYTES_MAX, Stdin, Supervisor, Words, homes};
 use crate::catalog::identity::{self, Program};
-use crate::catalog::{INDEX, Matched, Via};
+use crate::catalog::{INDEX, Matched, Template, Via};
 use crate::plan::Call;
 use crate::plan::workspace::{Lookup, Workspace, is_plain_relative};
 use crate::profile::Profile;
@@ -57,6 +57,7 @@ impl Supervisor {
         let profile = available_profile(rules, &matched).map_err(named)?;
         let workspace = opened.as_ref().map_err(|refusal| named(refusal.clone()))?;
         let cwd = working_folder(workspace, request.cwd.as_deref()).map_err(named)?;
+        needed(template, workspace, &cwd).map_err(named)?;
         let (program, digests) =
             self.program(rules, (&matched, argv), profile, workspace).map_err(named)?;
         let (verdict, why) = asks(&matched, rules);
@@ -211,6 +212,22 @@ pub(super) fn with_index(argv: Vec<OsString>, rules: &Rules) -> Result<Vec<OsStr
         _ => Ok(word),
     };
     argv.into_iter().map(put).collect()
+}
+
+/// Looks for the file of the project that a template needs, in the working folder and in those
+/// above it, as programs of a project are looked up.
+fn needed(template: &Template, workspace: &Workspace, cwd: &Path) -> Result<(), Refusal> {
+    let Some(needs) = &template.needs else { return Ok(()) };
+    let is_there = |folder: &Path| matches!(workspace.resolve(&folder.join(needs)), Lookup::Found(found) if !found.is_folder);
+    if cwd.ancestors().any(is_there) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::ProgramUnavailable,
+        template.program.as_str(),
+        format!("the project has no {needs}, without which it would do something else"),
+        "ask the operator to install it in the project",
+    ))
 }
 
 /// The profile that the template names, if this version can give it at all.

@@ -178,6 +178,8 @@ fn d04_no_letter_that_looks_like_another_or_like_none_makes_a_listed_name() {
     lines(&env, &[("git\u{a0}status", "program-name"), ("gi\u{200b}t status", "invisible-char")]);
     let answer = env.cmd(&["gi\u{200b}t", "status"]);
     is_refusal(&answer, "invisible-char", r"gi\u{200b}t");
+    is_refusal(&env.cmd(&["git\u{a0}status"]), "program-name", r"git\u{a0}status");
+    is_refusal(&env.cmd(&["\u{ff47}it", "status"]), "program-name", r"\u{ff47}it");
 }
 
 #[test]

@@ -422,7 +422,7 @@ fn npx_tsc_fetches_nothing_where_the_project_has_no_typescript() {
     outside(&env, &["npx", "--yes", "tsc", "--noEmit"]);
     assert!(was_reached(&asked), "the control: outside, npx asks the registry");
     let answer = env.cmd(&["npx", "tsc", "--noEmit"]);
-    assert_ne!(answer.code, 0, "{answer:?}");
+    assert_eq!((answer.code, answer.refusal()), (127, "program-unavailable"), "{answer:?}");
     assert!(!was_reached(&asked), "{answer:?}");
     let rows = [
         ("npx --yes tsc --noEmit", "option-before-sub"),
@@ -443,6 +443,7 @@ fn npx_tsc_fetches_nothing_where_the_project_has_no_typescript() {
 fn tsc_no_emit_is_a_switch_that_nothing_turns_back() {
     let Some(env) = project() else { return };
     stand_in(&env, &["npx"]);
+    script(&env, "node_modules/.bin/tsc", "#!/bin/sh\n");
     let rows = [
         ("npx tsc --noEmit false", "operand-unexpected"),
         ("npx tsc --noEmit=false", "flag-unknown"),
