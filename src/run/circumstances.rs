@@ -53,7 +53,7 @@ impl Supervisor {
         if let Some(refusal) = matched.refusal(argv) {
             return Err(named(refusal));
         }
-        let executed = with_index(matched.executed(argv), rules).map_err(named)?;
+        let executed = with_index(&matched, argv, rules).map_err(named)?;
         let profile = available_profile(rules, &matched).map_err(named)?;
         let workspace = opened.as_ref().map_err(|refusal| named(refusal.clone()))?;
         let cwd = working_folder(workspace, request.cwd.as_deref()).map_err(named)?;
@@ -198,20 +198,27 @@ fn nobody_to_ask(argv: &[OsString], why: String) -> Refusal {
     )
 }
 
-/// Puts the operator's index where the template names it.
-pub(super) fn with_index(argv: Vec<OsString>, rules: &Rules) -> Result<Vec<OsString>, Refusal> {
+/// Returns the argv to execute, with the operator's index where the template names it. The same
+/// word in the request stands for itself.
+pub(super) fn with_index(
+    matched: &Matched<'_>,
+    argv: &[OsString],
+    rules: &Rules,
+) -> Result<Vec<OsString>, Refusal> {
     let url = rules.settings.index.as_ref();
-    let put = |word: OsString| match (word.to_str(), url) {
-        (Some(INDEX), Some(url)) => Ok(OsString::from(url)),
-        (Some(INDEX), None) => Err(Refusal::new(
+    let injected = &matched.template.inject_after_sub;
+    let injected = matched.inject_at..matched.inject_at + injected.len();
+    let put = |(at, word): (usize, OsString)| match url {
+        _ if word != INDEX || !injected.contains(&at) => Ok(word),
+        Some(url) => Ok(OsString::from(url)),
+        None => Err(Refusal::new(
             Code::NoIndex,
             "a package index",
             "packages come from the index that the operator names, and none is named",
             "ask the operator for `[index]` with `pip = \"https://…\"` in pinfold.toml",
         )),
-        _ => Ok(word),
     };
-    argv.into_iter().map(put).collect()
+    matched.executed(argv).into_iter().enumerate().map(put).collect()
 }
 
 /// Looks for the file of the project that a template needs, in the working folder and in those

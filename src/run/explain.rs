@@ -77,9 +77,8 @@ impl Supervisor {
         };
         let fits = explained.result.as_ref().ok().filter(|it| it.verdict != Verdict::Refuse);
         let executed = fits.map(|matched| {
-            let argv = matched.executed(argv);
             // Without an index the call is refused, and what would be executed has its token.
-            let argv = with_index(argv.clone(), rules).unwrap_or(argv);
+            let argv = with_index(matched, argv, rules).unwrap_or_else(|_| matched.executed(argv));
             argv.iter().map(Text::from).collect()
         });
         let unlisted = fits.filter(|matched| matched.template.id == UNLISTED);

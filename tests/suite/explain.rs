@@ -291,3 +291,17 @@ fn what_no_template_fits_is_asked_where_the_catalog_says_so() {
     decides(&["env", "--", "ls"], "refuse", Some("double-dash"));
     decides(&["env", "a\u{7}"], "refuse", Some("control-char"));
 }
+
+#[test]
+fn only_what_the_template_adds_stands_for_the_operators_index() {
+    let Some(env) = host() else { return };
+    let word = "{operator_index_url}";
+    let (code, answer) = explained(&env, &["--", "echo", word]);
+    assert_eq!((code, &answer["executed"]), (0, &json!(["echo", word])), "{answer:?}");
+    assert_eq!(env.cmd(&["echo", word]).stdout(), format!("{word}\n"));
+    let (_, answer) = explained(&env, &["--", "pip", "install", "six"]);
+    assert!(answer["executed"].as_array().expect("a list").contains(&json!(INDEX)), "{answer:?}");
+    edit(&env, "pinfold.toml", |text| text.replace(&format!("[index]\npip = \"{INDEX}\"\n"), ""));
+    assert_eq!(env.cmd(&["echo", word]).stdout(), format!("{word}\n"));
+    assert_eq!(explained(&env, &["--", "pip", "install", "six"]).1["code"], "no-index");
+}
