@@ -70,6 +70,12 @@ impl Faults {
         self.0.extend(other.0);
     }
 
+    /// Adds the faults of another reading that are not among these.
+    pub fn merge_others(&mut self, other: Faults) {
+        let others = other.0.into_iter().filter(|fault| !self.0.contains(fault));
+        self.0.extend(others.collect::<Vec<_>>());
+    }
+
     /// Makes a fault that has no place inside a text, such as a file that cannot be read.
     pub fn whole_file(name: &Path, title: &str, hint: &str) -> Self {
         Self(vec![format!("error: {title}\n --> {}\n  = hint: {hint}", name.display())])

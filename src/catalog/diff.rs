@@ -7,7 +7,7 @@
 
 use super::Catalog;
 use super::kinds::{Kind, Spec};
-use super::template::{Operands, Opt, Policy, Template};
+use super::template::{Operands, Opt, Template};
 use crate::record::Verdict;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -104,32 +104,28 @@ impl Changes {
 impl Catalog {
     /// Lists what changes for calls from this catalog to a new one, by template.
     pub fn changes_to(&self, new: &Catalog) -> Vec<Change> {
-        let mut all = policy(&self.policy, &new.policy);
-        if self.path != new.path {
-            let mut changes = Changes::of(None);
-            changes.other("`path`, where programs are looked up,", &self.path, &new.path);
-            all.extend(changes.list);
-        }
+        let mut all = policy(self, new);
+        // Where a person is asked about what no template accepts, less of a template that refuses
+        // is more that asks.
+        let asks = [new.policy.unmatched, new.policy.unknown_program].contains(&Verdict::Ask);
+        let frees = |template: &Template| asks && template.decision == Verdict::Refuse;
         let (olds, news) = (self.calls(), new.calls());
         let mut compared = HashSet::new();
         for (call, after) in &news {
-            match olds.get(call) {
-                Some(before) if compared.insert((&before.id, &after.id)) => {
-                    all.extend(template(before, after));
-                }
-                Some(_) => {}
-                None => all.push(Change {
-                    weaker: true,
-                    template: Some(after.id.clone()),
-                    what: format!("`{call}` has a template"),
-                    is_new: true,
-                }),
+            let Some(before) = olds.get(call) else {
+                all.push(appeared(call, after, &olds));
+                continue;
+            };
+            if compared.insert((&before.id, &after.id)) {
+                let mut changes = template(before, after);
+                changes.iter_mut().for_each(|change| change.weaker |= frees(before));
+                all.extend(changes);
             }
         }
         for (call, before) in olds.iter().filter(|(call, _)| !news.contains_key(*call)) {
-            let template = Some(before.id.clone());
+            let (weaker, template) = (frees(before), Some(before.id.clone()));
             let what = format!("`{call}` has no template");
-            all.push(Change { weaker: false, template, what, is_new: false });
+            all.push(Change { weaker, template, what, is_new: false });
         }
         all
     }
@@ -147,8 +143,28 @@ impl Catalog {
     }
 }
 
-fn policy(old: &Policy, new: &Policy) -> Vec<Change> {
+/// A call that the old catalog had no template for. Where the old one had templates for parts of
+/// what it takes, it takes their place and is nothing new.
+fn appeared(call: &str, after: &Template, olds: &BTreeMap<String, &Template>) -> Change {
+    let starts = |longer: &str, shorter: &str| {
+        longer.strip_prefix(shorter).is_some_and(|rest| rest.starts_with(' '))
+    };
+    let replaced = olds.keys().find(|old| starts(old, call) || starts(call, old));
+    let what = match replaced {
+        Some(old) => format!("`{call}` has a template, in place of `{old}`"),
+        None => format!("`{call}` has a template"),
+    };
+    Change { weaker: true, template: Some(after.id.clone()), what, is_new: replaced.is_none() }
+}
+
+fn policy(old: &Catalog, new: &Catalog) -> Vec<Change> {
     let mut changes = Changes::of(None);
+    changes.other("`path`, where programs are looked up,", &old.path, &new.path);
+    let asked = |catalog: &Catalog| catalog.unlisted.as_ref().map(|it| it.profile.clone());
+    if let (Some(old), Some(new)) = (asked(old), asked(new)) {
+        changes.other("`ask_profile`", &old, &new);
+    }
+    let (old, new) = (&old.policy, &new.policy);
     changes.verdict("unknown_program", old.unknown_program, new.unknown_program);
     changes.verdict("unmatched", old.unmatched, new.unmatched);
     changes.compare("max_args", &old.limits.args, &new.limits.args);

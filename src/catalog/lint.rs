@@ -34,6 +34,8 @@ pub(super) struct Marks {
     pub(super) templates: Vec<TemplateMarks>,
     /// What the word lists tell an agent to do.
     pub(super) advice: Vec<At<String>>,
+    /// The `[policy]` table.
+    pub(super) policy: Range<usize>,
     pub(super) ask_profile: Option<At<String>>,
     /// What the file says that it is knowingly weaker in.
     pub(super) weaker: Vec<At<String>>,
@@ -51,7 +53,7 @@ pub(super) fn check(
 ) {
     for (number, (template, at)) in catalog.templates.iter().zip(&marks.templates).enumerate() {
         if let Some(profiles) = profiles {
-            check_profile(source, template, at, profiles);
+            check_profile(source, template, at, (profiles, &catalog.policy.profiles));
         }
         if !marks.unclear.contains(&number) {
             check_examples(source, catalog, template, at);
@@ -74,9 +76,16 @@ pub(super) fn check(
     }
 }
 
-fn check_profile(source: &Source, template: &Template, at: &TemplateMarks, profiles: &Profiles) {
+fn check_profile(
+    source: &Source,
+    template: &Template,
+    at: &TemplateMarks,
+    (profiles, listed): (&Profiles, &[String]),
+) {
     let who = format!("template `{}`", template.id);
     match profiles.get(&template.profile) {
+        // One that the file does not list either is a fault of its own already.
+        None if !listed.contains(&template.profile) => {}
         None => unknown_profile(source, &at.id, &who, &template.profile, profiles),
         Some(profile) => {
             if let Some((what, hint)) = grants_more(profile, template.access) {
@@ -172,7 +181,7 @@ pub(super) fn weaker_than(source: &Source, catalog: &Catalog, marks: &Marks, shi
     let mut known: HashSet<&str> = marks.weaker.iter().map(|at| at.value.as_str()).collect();
     let changes: Vec<_> = shipped.changes_to(catalog).into_iter().filter(|it| it.weaker).collect();
     let place = |change: &super::Change| {
-        let Some(id) = &change.template else { return Some(0..1) };
+        let Some(id) = &change.template else { return Some(marks.policy.clone()) };
         let number = catalog.templates.iter().position(|template| template.id == *id)?;
         marks.templates.get(number).map(|at| at.id.clone())
     };

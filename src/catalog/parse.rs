@@ -15,6 +15,7 @@ use crate::record::{Digest, Verdict};
 use crate::source::{At, Faults, Source, Table};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 /// The only `schema` that this version reads.
@@ -105,7 +106,7 @@ fn read(top: &Table<'_>, check: impl FnOnce(&Source, &Catalog, &Marks)) -> Optio
         table.done();
     }
     let index = index::build(top.source(), &drafts, &refusals, &instead);
-    let Head { policy, path, ask_profile, weaker } = head?;
+    let Head { policy, path, ask_profile, weaker, span } = head?;
     let unlisted = ask_profile.as_ref().map(|at| Template::unlisted(&at.value, at.span.start));
     let parted = drafts.into_iter().map(|Draft { template, marks, .. }| (template, marks));
     let (templates, marks) = parted.unzip();
@@ -114,6 +115,7 @@ fn read(top: &Table<'_>, check: impl FnOnce(&Source, &Catalog, &Marks)) -> Optio
     let marks = Marks {
         templates: marks,
         advice: advice.collect(),
+        policy: span,
         ask_profile,
         weaker,
         unclear: &index.ambiguous | &faulty,
@@ -160,6 +162,7 @@ struct Head {
     path: At<Vec<PathBuf>>,
     ask_profile: Option<At<String>>,
     weaker: Vec<At<String>>,
+    span: Range<usize>,
 }
 
 fn read_policy(table: &Table<'_>) -> Option<Head> {
@@ -192,7 +195,7 @@ fn read_policy(table: &Table<'_>) -> Option<Head> {
         refusals_per_step: refusals_per_step.unwrap_or(10),
     };
     let weaker = distinct_list(table, "weaker");
-    Some(Head { policy, path, ask_profile, weaker })
+    Some(Head { policy, path, ask_profile, weaker, span: table.span().clone() })
 }
 
 fn read_shell_mode(table: &Table<'_>) {

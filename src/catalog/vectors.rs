@@ -6,9 +6,11 @@
 
 use super::Catalog;
 use crate::record::{Text, Verdict};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 
 /// What became of a file of vectors.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,9 +76,13 @@ impl Catalog {
             }
             let line_number = index + 1;
             let malformed = |column, fault| Malformed { line: line_number, column, fault };
-            let value: Value = serde_json::from_str(line)
-                .map_err(|error| malformed(error.column().max(1), error.to_string()))?;
-            let row = row(value, line_number).map_err(|fault| malformed(1, fault))?;
+            let Members(members) = serde_json::from_str(line).map_err(|error| {
+                // The place is that of the row; the reader knows the line only.
+                let text = error.to_string();
+                let fault = text.split(" at line ").next().unwrap_or_default().to_owned();
+                malformed(error.column().max(1), fault)
+            })?;
+            let row = row(members, line_number).map_err(|fault| malformed(1, fault))?;
             if !names.insert(row.name.clone()) {
                 return Err(malformed(1, format!("the id `{}` is used twice", row.name)));
             }
@@ -130,10 +136,37 @@ impl Catalog {
     }
 }
 
-fn row(value: Value, line: usize) -> Result<Row, String> {
-    let Value::Object(mut members) = value else {
-        return Err("a row is a JSON object".to_owned());
-    };
+/// The members of a row, none of them twice: of two, a reader could take either.
+struct Members(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Once;
+        impl<'de> Visitor<'de> for Once {
+            type Value = Members;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a row, which is a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Map::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    if members.contains_key(&name) {
+                        return Err(A::Error::custom(format!(
+                            "the member `{name}` is there twice"
+                        )));
+                    }
+                    members.insert(name, value);
+                }
+                Ok(Members(members))
+            }
+        }
+        from.deserialize_map(Once)
+    }
+}
+
+fn row(mut members: Map<String, Value>, line: usize) -> Result<Row, String> {
     let call = match (members.remove("argv"), members.remove("line")) {
         (Some(argv), None) => {
             let Value::Array(words) = argv else { return Err("`argv` is not a list".to_owned()) };
@@ -209,7 +242,8 @@ mod tests {
         let sound = "{\"argv\":[\"ls\"],\"expect\":\"auto\"}\n";
         for (row, fault) in [
             ("", "it has no row"),
-            ("[1]", "a row is a JSON object"),
+            ("[1]", "a row, which is a JSON object"),
+            ("{\"argv\":[],\"expect\":\"auto\",\"expect\":\"ask\"}", "is there twice"),
             ("{\"expect\":\"auto\"}", "neither `argv` nor `line`"),
             ("{\"argv\":[],\"line\":\"\",\"expect\":\"auto\"}", "both"),
             ("{\"argv\":\"ls\",\"expect\":\"auto\"}", "`argv` is not a list"),

@@ -134,7 +134,14 @@ impl Rules {
         let mut found: Vec<(&str, Vec<String>, Refusal)> = Vec::new();
         for template in self.catalog.templates() {
             let Some(profile) = self.profiles.get(&template.profile) else { continue };
-            let Err(refusal) = self.pin(&template.program, profile, None) else { continue };
+            let pinned = self.pin(&template.program, profile, None).and_then(|program| {
+                let Some(wanted) = template.sha256 else { return Ok(()) };
+                let name = &template.program;
+                let found = identity::digest(&program.file, None);
+                let found = found.map_err(|error| unreadable(name, &error))?;
+                if found == wanted { Ok(()) } else { Err(changed(name, found)) }
+            });
+            let Err(refusal) = pinned else { continue };
             let known = found.iter_mut().find(|(program, ..)| *program == template.program);
             match known {
                 Some((_, templates, _)) => templates.push(template.id.clone()),

@@ -135,6 +135,8 @@ fn every_vector_is_explained_as_it_is_decided() {
     if has_programs(&["git"]) {
         env.repository();
     }
+    fs::create_dir_all(env.workspace().join("node_modules/.bin")).expect("folders");
+    env.file("node_modules/.bin/tsc", "");
     let (rows, before) = (vectors(), tree(&env.workspace()));
     let carried = rows.iter().filter(|row| call(row).is_some()).count();
     assert!(carried >= 580, "{carried}");
@@ -187,7 +189,7 @@ fn what_is_explained_for_people_says_what_it_was_taken_for_and_what_comes_next()
         "  a b                  operand, kind path\n",
         "executes  [\"git\",\"--no-pager\",\"diff\",\"--no-ext-diff\",\"--no-textconv\",",
         "profile   repo, narrowed to read-only, rung ",
-        &format!("workspace {}/ read-only\n", workspace.display()),
+        &format!("workspace {} read-only\n", workspace.display()),
         "network   none\n",
         "deadline  30000 ms\n",
         "next      it runs at once",

@@ -108,7 +108,7 @@ fn a_file_that_is_no_list_of_rows_is_an_error_at_its_place() {
         ("\n \n".into(), "1:1", "it has no row"),
         (format!("{sound}{{\"argv\": }}\n"), "2:10", "expected value"),
         (format!("{sound}{{\"argv\": [\"ls\"]\n"), "2:15", "EOF"),
-        (format!("{sound}[\"ls\"]\n"), "2:1", "a row is a JSON object"),
+        (format!("{sound}[\"ls\"]\n"), "2:1", "a row, which is a JSON object"),
         (sound.replace("\"argv\"", "\"line\": \"ls\", \"argv\""), "1:1", "both `argv` and `line`"),
         (sound.repeat(2), "2:1", "the id `a` is used twice"),
         (sound.replace("[\"ls\"]", "\"ls\""), "1:1", "`argv` is not a list"),

@@ -2,13 +2,14 @@
 
 use super::args::{ExplainArgs, PolicyCommand, Rendering};
 use super::{Surroundings, print, run, say, say_fault, say_faults, say_refusal};
-use crate::catalog::{Catalog, Difference};
+use crate::catalog::{Catalog, Difference, Malformed};
 use crate::plan::Plan;
 use crate::record::Text;
 use crate::run::{Explanation, Rules, Token, Words};
 use crate::source::Faults;
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 /// Answers a question about the catalog.
 pub(super) fn policy(command: PolicyCommand, surroundings: &Surroundings) -> u8 {
@@ -31,9 +32,8 @@ fn check(file: Option<&Path>, installed: bool, surroundings: &Surroundings) -> u
         // The configuration's catalog is the one that was examined where no file is named.
         (Ok(_), Err(faults)) => return say_faults(&faults),
         (Err(mut faults), Err(more)) => {
-            if file.is_some() {
-                faults.merge(more);
-            }
+            // Where no file is named, both have the faults of the one catalog.
+            faults.merge_others(more);
             return say_faults(&faults);
         }
     };
@@ -194,19 +194,17 @@ fn test(file: &Path, surroundings: &Surroundings) -> u8 {
         Err(faults) => return say_faults(&faults),
     };
     let name = Text::from(file).escaped();
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
+    let text = match std::fs::read(file) {
+        Ok(bytes) => String::from_utf8(bytes),
         Err(error) => return say_fault(&format!("{name} cannot be read: {error}")),
     };
-    let tested = match catalog.test(&text) {
+    let tested = text.map_err(|error| not_text(&error)).and_then(|text| catalog.test(&text));
+    let tested = match tested {
         Ok(tested) => tested,
-        Err(fault) => {
-            let place = format!("{name}:{}:{}", fault.line, fault.column);
+        Err(Malformed { line, column, fault }) => {
             let next = "each line is an object with `argv` or `line`, and `expect`";
-            return say_fault(&format!(
-                "{place}: {}. Nothing was compared. Next: {next}.",
-                fault.fault
-            ));
+            let fault = format!("{fault}. Nothing was compared. Next: {next}.");
+            return say_fault(&format!("{name}:{line}:{column}: {fault}"));
         }
     };
     for other in &tested.other_catalogs {
@@ -221,6 +219,13 @@ fn test(file: &Path, surroundings: &Surroundings) -> u8 {
     }
     let printed = print(&format!("{} rows, {} differ", tested.rows, tested.differing.len()));
     if printed != 0 { printed } else { u8::from(!tested.differing.is_empty()) }
+}
+
+fn not_text(error: &FromUtf8Error) -> Malformed {
+    let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+    Malformed { line, column, fault: "it is not UTF-8".to_owned() }
 }
 
 fn differs(file: &str, difference: &Difference) -> String {
