@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Where the shipped catalog looks programs up.
-const PATH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+pub(super) const PATH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
 /// Makes a host, if it has these programs.
 pub(super) fn host(programs: &[&str]) -> Option<Env> {
@@ -394,8 +394,8 @@ fn which_finds_node_and_pip_lists() {
 }
 
 /// The toolchain that this test itself was found with.
-struct Rust {
-    cargo_home: PathBuf,
+pub(super) struct Rust {
+    pub(super) cargo_home: PathBuf,
     rustup_home: PathBuf,
     toolchain: String,
     /// Name and version of a crate in the local registry cache.
@@ -430,19 +430,39 @@ fn rust() -> Result<Rust, String> {
     Err("itoa is not in the local registry cache".to_owned())
 }
 
-#[test]
-fn cargo_tests_a_crate_offline_with_a_toolchain_of_the_operator() {
-    let rust = match rust() {
-        Ok(rust) => rust,
+/// As [`rust`]; says why where there is none.
+pub(super) fn toolchain() -> Option<Rust> {
+    match rust() {
+        Ok(rust) => Some(rust),
         // The toolchain that built this suite may be out of an ordinary user's reach.
-        Err(why) if !crate::support::is_root() => return skip(&why),
+        Err(why) if !crate::support::is_root() => {
+            skip(&why);
+            None
+        }
         Err(why) => {
             lacking(&why);
-            return;
+            None
         }
-    };
+    }
+}
+
+impl Rust {
+    /// The lines of a configuration that give it to profile `build`.
+    pub(super) fn lines(&self) -> String {
+        let (cargo_home, rustup_home) = (self.cargo_home.display(), self.rustup_home.display());
+        format!(
+            "[[tools]]\nroot = [\"{rustup_home}\", \"{cargo_home}\"]\nbin = \"{cargo_home}/bin\"\n\
+             profiles = [\"build\"]\nenv = {{ CARGO_HOME = \"{cargo_home}\", \
+             RUSTUP_HOME = \"{rustup_home}\", RUSTUP_TOOLCHAIN = \"{}\" }}\n",
+            self.toolchain
+        )
+    }
+}
+
+#[test]
+fn cargo_tests_a_crate_offline_with_a_toolchain_of_the_operator() {
+    let Some(rust) = toolchain() else { return };
     let Some(env) = Env::new() else { return };
-    let (cargo_home, rustup_home) = (rust.cargo_home.display(), rust.rustup_home.display());
     let config = env.path("config/pinfold.toml");
     let old = fs::read_to_string(&config).expect("the configuration");
     let call = ["cargo", "test", "--offline"];
@@ -457,13 +477,7 @@ fn cargo_tests_a_crate_offline_with_a_toolchain_of_the_operator() {
     env.file("src/lib.rs", lib);
     // Without the tool root the program is not there; with it, it is.
     assert_eq!(env.cmd(&call).refusal(), "program-unavailable");
-    let tools = format!(
-        "[[tools]]\nroot = [\"{rustup_home}\", \"{cargo_home}\"]\nbin = \"{cargo_home}/bin\"\n\
-         profiles = [\"build\"]\nenv = {{ CARGO_HOME = \"{cargo_home}\", \
-         RUSTUP_HOME = \"{rustup_home}\", RUSTUP_TOOLCHAIN = \"{}\" }}\n",
-        rust.toolchain
-    );
-    fs::write(&config, format!("{old}{tools}")).expect("the configuration");
+    fs::write(&config, format!("{old}{}", rust.lines())).expect("the configuration");
     let answer = inside(&env, &call);
     assert!(answer.stdout().contains("test numbers_are_text ... ok"), "{answer:?}");
     assert!(answer.stdout().contains("test result: ok. 1 passed"), "{answer:?}");

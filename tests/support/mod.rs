@@ -7,6 +7,7 @@
 #![allow(unreachable_pub, reason = "a part of each test binary, and of no library")]
 
 pub mod contained;
+pub mod project;
 pub mod twin;
 
 use serde_json::Value;

@@ -2,7 +2,9 @@
 //! tree, and the tree that the attempts were made on must be unchanged to the last bit.
 
 use super::{Env, copy_program, is_root};
+use sha2::{Digest, Sha256};
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -162,32 +164,36 @@ fn refs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// Lists everything in a folder with what can change about it but access times.
-pub fn tree(folder: &Path) -> Vec<String> {
+/// Lists a place and everything below it, with all that can change about each but access times.
+pub fn tree(place: &Path) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        lines.push(line(&next));
-        for entry in fs::read_dir(&next).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            let found = fs::symlink_metadata(&path).expect("a file");
-            if found.is_dir() {
-                folders.push(path);
-            } else {
-                lines.push(line(&path));
-            }
+    let mut left: Vec<PathBuf> = vec![place.to_owned()];
+    while let Some(path) = left.pop() {
+        let found = fs::symlink_metadata(&path).expect("a file");
+        if found.is_dir() {
+            let entries = fs::read_dir(&path).expect("a folder");
+            left.extend(entries.map(|entry| entry.expect("an entry").path()));
         }
+        lines.push(line(&path, &found));
     }
     lines.sort();
     lines
 }
 
-fn line(path: &Path) -> String {
-    let found = fs::symlink_metadata(path).expect("a file");
+fn line(path: &Path, found: &fs::Metadata) -> String {
     let (mode, uid, gid) = (found.mode(), found.uid(), found.gid());
     let (links, size, times) = (found.nlink(), found.size(), (found.mtime(), found.mtime_nsec()));
     let changed = (found.ctime(), found.ctime_nsec());
-    format!("{path:?} {mode:o} {uid}:{gid} {links} {size} {times:?} {changed:?}")
+    // What cannot be read, and what is neither file nor link, has no content to compare.
+    let content = match found {
+        found if found.is_file() => fs::read(path).ok(),
+        found if found.is_symlink() => {
+            fs::read_link(path).ok().map(|to| to.into_os_string().into_vec())
+        }
+        _ => None,
+    };
+    let content = content.map(Sha256::digest);
+    format!("{path:?} {mode:o} {uid}:{gid} {links} {size} {times:?} {changed:?} {content:?}")
 }
 
 /// Runs a command of the host and returns whether it succeeded.
