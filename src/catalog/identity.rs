@@ -334,7 +334,10 @@ impl Rules<'_> {
             let reason = format!("{} belongs to another user", show(entry));
             return fault(reason, "ask the operator to install the program as root");
         }
-        let writers = if found.gid() == 0 { 0o002 } else { 0o022 };
+        // With an access list, the group's bits stand for what anybody on that list may do.
+        let by_group = found.gid() != 0
+            || (found.mode() & 0o020 != 0 && crate::sys::fd::has_access_list(entry));
+        let writers = if by_group { 0o022 } else { 0o002 };
         let is_sticky = found.is_dir() && found.uid() == 0 && found.mode() & 0o1000 != 0;
         // A link's own mode says nothing: the folder that holds it decides who may change it.
         if !found.is_symlink() && found.mode() & writers != 0 && !is_sticky {

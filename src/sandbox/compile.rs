@@ -7,6 +7,7 @@ use crate::plan::filesystem::{Mount, Rule, RuleAt};
 use crate::plan::host::identity_map_steps;
 use crate::plan::limits::{Keeper, Limit};
 use crate::plan::workspace::{Inode, Workspace, c_path};
+use crate::record::ProgramFile;
 use crate::sys;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::landlock::Rules;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 pub(super) const PROGRAM: Slot = Slot(5);
 /// Sources of mounts keep their slots to the end; the ones before belong to the view.
 const FIRST_SOURCE: usize = 16;
+const NS_PER_S: i128 = 1_000_000_000;
 
 /// Which layers are put in place. All of them, except in a build for tests that shows each
 /// layer alone.
@@ -192,11 +194,21 @@ pub(super) fn set_limit(limit: &Limit) -> Option<Step> {
     Some(Step::Limit { resource, soft, hard })
 }
 
-/// Opens what will be executed and compares it with what was pinned.
-pub(super) fn open_program(plan: &Plan) -> [Step; 2] {
-    let file = plan.interpreter.as_ref().unwrap_or(&plan.program);
+/// Opens what will be executed and compares it with what was pinned: a script first, which its
+/// interpreter opens by name, then the file that is started.
+pub(super) fn open_program(plan: &Plan) -> Vec<Step> {
+    let files = [Some(&plan.program), plan.interpreter.as_ref()];
+    files.into_iter().flatten().flat_map(open_pinned).collect()
+}
+
+fn open_pinned(file: &ProgramFile) -> [Step; 2] {
     let path = c_string(&OsString::from(file.path.clone()));
-    let is = Is::Inode { dev: file.dev, ino: file.ino };
+    let number = |ns: i128| i64::try_from(ns).unwrap_or(-1);
+    let ctime =
+        (number(file.ctime_ns.div_euclid(NS_PER_S)), number(file.ctime_ns.rem_euclid(NS_PER_S)));
+    // A size that no file can have equals none.
+    let size = i64::try_from(file.size).unwrap_or(-1);
+    let is = Is::Pinned { dev: file.dev, ino: file.ino, size, ctime };
     [Step::OpenPath { path, to: PROGRAM }, Step::Check { fd: PROGRAM, is }]
 }
 

@@ -279,6 +279,10 @@ fn check(fd: usize, is: Is) -> Outcome {
     call(libc::SYS_newfstatat, [fd, text(c""), stat_at, flags, 0, 0])?;
     let same = match is {
         Is::Inode { dev, ino } => stat.st_dev == dev && stat.st_ino == ino,
+        Is::Pinned { dev, ino, size, ctime } => {
+            let now = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, stat.st_ctime_nsec);
+            now == (dev, ino, size, ctime.0, ctime.1)
+        }
         Is::Device { rdev } => stat.st_mode & libc::S_IFMT == libc::S_IFCHR && stat.st_rdev == rdev,
     };
     if same { Ok(0) } else { Err(super::step::ANOTHER_FILE) }

@@ -1,9 +1,11 @@
 //! Descriptors: pipes, memory files, and copies at numbers out of the way.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use tokio::io::unix::AsyncFd;
 
 /// Descriptors that the child puts at fixed numbers are moved here first, so that no number is
@@ -37,6 +39,18 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     let flags = nix::fcntl::OFlag::O_NONBLOCK;
     nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_SETFL(flags))?;
     Ok(())
+}
+
+/// Returns whether a file or folder has an access list beside its mode; what cannot be found out
+/// counts as one. A link is not followed.
+pub fn has_access_list(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return true };
+    let name = c"system.posix_acl_access";
+    // SAFETY: both names end in NUL and live until the call returns; with a size of 0 the kernel
+    // writes nothing and the pointer for the value is not used.
+    let size = unsafe { libc::lgetxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    let error = io::Error::last_os_error().raw_os_error();
+    size >= 0 || !matches!(error, Some(libc::ENODATA | libc::EOPNOTSUPP))
 }
 
 /// Puts content into a memory file that nobody can change or execute, opened for reading.

@@ -33,6 +33,17 @@ pub enum Is {
         /// Inode number.
         ino: u64,
     },
+    /// The file with these numbers, not written to since.
+    Pinned {
+        /// Device number, as `st_dev`.
+        dev: u64,
+        /// Inode number.
+        ino: u64,
+        /// Size in bytes.
+        size: i64,
+        /// Change time: seconds, and nanoseconds within the second.
+        ctime: (i64, i64),
+    },
     /// The character device with this number.
     Device {
         /// Device number, as `st_rdev`.

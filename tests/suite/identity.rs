@@ -129,6 +129,44 @@ fn every_folder_and_link_on_the_way_to_a_program_is_looked_at() {
     }
 }
 
+/// An access list as `acl(5)` has it: the owner, one more user, group, mask and others may all
+/// read and execute, and the user may write.
+fn let_another_user_write(path: &Path) {
+    let entries: [(u16, u16, u32); 5] = [
+        (0x01, 7, u32::MAX),
+        (0x02, 7, 12_345),
+        (0x04, 5, u32::MAX),
+        (0x10, 7, u32::MAX),
+        (0x20, 5, u32::MAX),
+    ];
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, may, id) in entries {
+        list.extend(tag.to_le_bytes().into_iter().chain(may.to_le_bytes()));
+        list.extend(id.to_le_bytes());
+    }
+    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("no NUL");
+    let name = c"system.posix_acl_access";
+    let set = unsafe {
+        libc::setxattr(path.as_ptr(), name.as_ptr(), list.as_ptr().cast(), list.len(), 0)
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn a_program_or_rule_that_an_access_list_lets_another_user_write_is_not_trusted() {
+    let Some(env) = host() else { return };
+    put(&env, "/bin/echo", "bin/made-up");
+    runs(&env, "no access list");
+    let program = real(&env, "bin/made-up");
+    let_another_user_write(&program);
+    unavailable(&env, &program, "can be written by others");
+    put(&env, "/bin/echo", "bin/made-up");
+    runs(&env, "a file of its own again");
+    let_another_user_write(&env.path("config/catalog.toml"));
+    let answer = env.run(&CALL);
+    assert_eq!((answer.code, answer.refusal()), (125, "config"), "{answer:?}");
+}
+
 #[test]
 fn every_folder_on_the_way_to_the_interpreter_of_a_script_is_looked_at() {
     let Some(env) = host() else { return };

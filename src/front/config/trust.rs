@@ -78,7 +78,9 @@ impl Reader {
         let changeable = |place: &&Path| {
             let Ok(found) = fs::symlink_metadata(place) else { return true };
             let sticky = found.is_dir() && found.mode() & 0o1000 != 0 && found.uid() == 0;
-            let by_group = found.mode() & 0o020 != 0 && found.gid() != 0;
+            // With an access list, the group's bits stand for what anybody on that list may do.
+            let by_group = found.mode() & 0o020 != 0
+                && (found.gid() != 0 || crate::sys::fd::has_access_list(place));
             let by_others = (found.mode() & 0o002 != 0 || by_group) && !sticky;
             ![0, self.uid].contains(&found.uid()) || by_others
         };
