@@ -71,9 +71,9 @@ impl Faults {
     }
 
     /// Adds the faults of another reading that are not among these.
-    pub fn merge_others(&mut self, other: Faults) {
-        let others = other.0.into_iter().filter(|fault| !self.0.contains(fault));
-        self.0.extend(others.collect::<Vec<_>>());
+    pub fn merge_others(&mut self, mut other: Faults) {
+        other.0.retain(|fault| !self.0.contains(fault));
+        self.merge(other);
     }
 
     /// Makes a fault that has no place inside a text, such as a file that cannot be read.

@@ -12,7 +12,7 @@ use super::parse::{
     required_list, required_one_of,
 };
 use super::shape::ARGS_MAX;
-use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, UNLISTED, Value};
+use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, Value};
 use crate::record::{Access, Digest, Verdict};
 use crate::source::{At, Table, check_variable};
 
@@ -58,7 +58,7 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
     let inject_after_sub = plain(table.strings("inject_after_sub"));
     let (matches, no_matches) = (required_list(table, "match"), required_list(table, "no_match"));
     let (id, program, operands) = (id?, program?, operands?);
-    let marks = marks(table, &id, [&matches, &no_matches]);
+    let marks = TemplateMarks::new(table, &id, [&matches, &no_matches]);
     let template = Template {
         id: id.value,
         program: program.value.clone(),
@@ -91,25 +91,6 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
     };
     check_opaque(table, &template);
     Some(Draft { template, marks, names: [vec![program], aliases].concat() })
-}
-
-/// Keeps the places of what is checked against other things than the file's shape.
-fn marks(
-    table: &Table<'_>,
-    id: &At<String>,
-    [matches, no_matches]: [&[At<String>]; 2],
-) -> TemplateMarks {
-    if id.value == UNLISTED {
-        let title = format!("the id `{UNLISTED}` stands for calls that no template describes");
-        table.source().fault(&id.span, title, "give the template another id");
-    }
-    let spans = |list: &[At<String>]| list.iter().map(|line| line.span.clone()).collect();
-    TemplateMarks {
-        id: id.span.clone(),
-        access: table.key_span("access"),
-        matches: spans(matches),
-        no_matches: spans(no_matches),
-    }
 }
 
 /// Drops the places.

@@ -232,7 +232,10 @@ pub(super) fn with_index(
 /// above it, as programs of a project are looked up.
 fn needed(template: &Template, workspace: &Workspace, cwd: &Path) -> Result<(), Refusal> {
     let Some(needs) = &template.needs else { return Ok(()) };
-    let is_there = |folder: &Path| matches!(workspace.resolve(&folder.join(needs)), Lookup::Found(found) if !found.is_folder);
+    let is_there = |folder: &Path| match workspace.resolve(&folder.join(needs)) {
+        Lookup::Found(found) => !found.is_folder,
+        _ => false,
+    };
     if cwd.ancestors().any(is_there) {
         return Ok(());
     }
