@@ -53,8 +53,7 @@ impl Faults {
 
     /// Returns the title and the place of the first fault, on one line.
     pub fn first_line(&self) -> String {
-        let first = self.0.first().map(String::as_str).unwrap_or_default();
-        let first = first.strip_prefix("error: ").unwrap_or(first);
+        let first = self.0.first().map_or("", |first| first.trim_start_matches("error: "));
         let lines: Vec<&str> = first.lines().take(2).map(str::trim).collect();
         lines.join(" ")
     }
