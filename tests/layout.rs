@@ -43,6 +43,9 @@ const TOP_LEVEL: [&str; 8] = [
     "tests",
 ];
 
+/// The folders of the packages.
+const MANIFESTS: [&str; 2] = ["", "tests/fuzz"];
+
 fn top() -> PathBuf {
     let top =
         std::env::var_os("PINFOLD_SOURCE").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
@@ -291,10 +294,17 @@ fn every_file_is_part_of_the_tree() {
         "tests/probe/main.rs",
         "tests/support/mod.rs",
     ];
-    let cargo = fs::read_to_string(top().join("Cargo.toml")).expect("Cargo.toml");
+    let manifests = MANIFESTS.map(|folder| {
+        let text = fs::read_to_string(top().join(folder).join("Cargo.toml"));
+        (folder, text.expect("Cargo.toml"))
+    });
     for (path, _) in &all {
         let shown = path.to_str().expect("UTF-8");
-        let root = roots.contains(&shown) || cargo.contains(&format!("\"{shown}\""));
+        let target = manifests.iter().any(|(folder, text)| {
+            let file = path.strip_prefix(folder).ok().and_then(Path::to_str);
+            file.is_some_and(|file| text.contains(&format!("\"{file}\"")))
+        });
+        let root = roots.contains(&shown) || target;
         assert!(root || named.contains(path), "{shown} is part of nothing");
     }
 }
@@ -315,7 +325,8 @@ fn the_top_level_holds_what_it_should() {
 #[test]
 fn every_dependency_has_its_reason() {
     let reasons = fs::read_to_string(top().join("docs/DEPENDENCIES.md")).expect("the reasons");
-    let cargo = fs::read_to_string(top().join("Cargo.toml")).expect("Cargo.toml");
+    let read = |folder| fs::read_to_string(top().join(folder).join("Cargo.toml"));
+    let cargo = MANIFESTS.map(|folder| read(folder).expect("Cargo.toml")).concat();
     let mut within = false;
     for line in cargo.lines() {
         if line.starts_with('[') {
