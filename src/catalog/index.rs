@@ -43,6 +43,7 @@ pub(super) fn build(
             let title = format!("the id `{}` is used twice", draft.template.id);
             source.fault(&draft.marks.id, title, "give one of them another id");
         }
+        check_hidden(source, draft);
         check_forbid(source, draft);
         for name in &draft.names {
             let program = index.programs.entry(name.value.clone()).or_default();
@@ -105,6 +106,33 @@ fn check_overlap(source: &Source, drafts: &[Draft], name: &str, routes: &[Route]
     ambiguous
 }
 
+/// Returns whether a text is an option with its value written as one.
+fn joins(opt: &Opt, text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(opt.name.as_str()).filter(|rest| !rest.is_empty()) else {
+        return false;
+    };
+    opt.value.as_ref().is_some_and(|value| {
+        value.forms.iter().any(|form| match form {
+            Form::Att => true,
+            Form::Eq => rest.starts_with('='),
+            Form::Sep => false,
+        })
+    })
+}
+
+/// Checks that no flag is spelled like another option with its value, which it would hide: then
+/// less of a template would let more pass.
+fn check_hidden(source: &Source, draft: &Draft) {
+    let options = &draft.template.options;
+    for flag in options {
+        if let Some(hidden) = options.iter().find(|opt| joins(opt, &flag.name)) {
+            let title = format!("`{}` is also `{}` with a value", flag.name, hidden.name);
+            let hint = "take it out; the other one accepts it where its kind does";
+            source.fault(&draft.marks.id, title, hint);
+        }
+    }
+}
+
 /// Checks that `forbid` names nothing that the template accepts, so that it can only choose
 /// words.
 fn check_forbid(source: &Source, draft: &Draft) {
@@ -116,17 +144,14 @@ fn check_forbid(source: &Source, draft: &Draft) {
             && !flag.starts_with("--")
             && flag.chars().skip(1).all(listed)
     };
-    let has_value = |opt: &Opt, flag: &str| {
-        let joins = opt.value.as_ref().is_some_and(|value| value.forms.contains(&Form::Att));
-        joins && flag.len() > 2 && flag.starts_with(&opt.name)
-    };
     for (flag, _) in &template.forbid {
         let accepted = template.option(flag).is_some()
             || letters(flag)
-            || template.options.iter().any(|opt| has_value(opt, flag));
+            || template.options.iter().any(|opt| joins(opt, flag));
         if accepted {
             let title = format!("`forbid` names `{flag}`, which the template accepts");
-            source.fault(&draft.marks.id, title, "take it out of `forbid`, or out of the template");
+            let hint = "take it out of `forbid`, or out of the template";
+            source.fault(&draft.marks.id, title, hint);
         }
     }
 }

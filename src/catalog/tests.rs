@@ -406,6 +406,12 @@ fn options_that_could_be_read_in_two_ways_are_faults() {
     let flags: Vec<_> = (0..65).map(|number| format!("\"--f{number}\"")).collect();
     let many = format!("flags = [{}]", flags.join(", "));
     check_tool_fault(&many, "65 flags and values, at most 64 fit", "[[tool]]");
+    for (name, form, flag) in [("-n", "att", "-nx"), ("--a", "eq", "--a=x")] {
+        let hides = format!("flags = [\"{flag}\"]\n{}", value(name, form));
+        check_tool_fault(&hides, &format!("`{flag}` is also `{name}` with a value"), "id =");
+        let apart = format!("flags = [\"{flag}\"]\n{}", value(name, "sep"));
+        parse(&format!("{HEAD}{}", tool("t", "t", &apart))).expect("nothing is hidden");
+    }
     let forbid = "cluster = true\nflags = [\"-a\", \"-b\"]\nforbid = { \"-ab\" = \"no\" }";
     check_tool_fault(forbid, "`forbid` names `-ab`, which the template accepts", "id =");
     let joined = format!("{}\nforbid = {{ \"-nx\" = \"no\" }}", value("-n", "att"));

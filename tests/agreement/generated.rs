@@ -6,8 +6,7 @@ use std::ffi::OsString;
 use toml::{Table, Value};
 
 const PROGRAMS: [&str; 3] = ["p", "q", "o"];
-/// None is spelled like another option with its value: such a flag hides that value, and without
-/// it more would pass.
+/// None is spelled like another option with its value, which is a fault.
 const FLAGS: [&str; 10] = ["-a", "-b", "-c", "-1", "-n", "--a", "--ab", "--no-a", "--a-b", "-vv"];
 const VALUES: [&str; 5] = ["-n", "-c", "--a", "--v", "-b"];
 const KINDS: [&str; 11] = [
