@@ -6,17 +6,22 @@
 //! their result only through [`Source::read`].
 #![forbid(unsafe_code)]
 
+mod parts;
+mod table;
+
+pub use table::Table;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
-/// Longest configuration file that is read, in bytes.
-pub const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Longest configuration file that is read, in bytes. Ten thousand templates with everything that
+/// a template may have are five million bytes; a file beyond this is a mistake, and reading it
+/// would only fill memory.
+pub const FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// Largest size that a file may name, in bytes: every reader of JSON keeps it exactly.
 pub const SIZE_BYTES_MAX: u64 = 1 << 53;
@@ -120,6 +125,11 @@ impl Source {
         &self.text
     }
 
+    /// Gives name and text back.
+    pub fn into_parts(self) -> (PathBuf, String) {
+        (self.name, self.text)
+    }
+
     /// Returns line and column of a byte offset, both from 1; the column counts characters.
     pub fn line_col(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(&self.text);
@@ -154,22 +164,34 @@ impl Source {
         let (table, errors) = DeTable::parse_recoverable(&self.text);
         if !errors.is_empty() {
             for error in errors.iter().take(1) {
-                self.fault(
-                    &error.span().unwrap_or(0..0),
-                    error.message(),
-                    "mend this first; other faults of the file are found after it",
-                );
+                let hint = "mend this first; other faults of the file are found after it";
+                self.fault(&error.span().unwrap_or(0..0), error.message(), hint);
             }
             return Err(self.finish());
         }
-        let span = table.span();
-        let top = Table::new(&self, span, table.get_ref());
+        let top = Table::new(&self, table.span(), table.get_ref(), 0);
         let result = read(&top);
         top.done();
         drop(table);
         match result {
             Some(value) if self.faults.borrow().is_empty() => Ok((value, self)),
             _ => Err(self.finish()),
+        }
+    }
+
+    /// Reads as [`Source::read`] does, and cheaper where most of the text is one long list of
+    /// tables. `read` may be called twice.
+    ///
+    /// # Errors
+    /// As those of [`Source::read`].
+    pub fn read_list<T>(
+        self,
+        list: &'static str,
+        read: impl Fn(&Table<'_>) -> Option<T>,
+    ) -> Result<(T, Self), Faults> {
+        match parts::read(&self, list, &read) {
+            Some(value) => Ok((value, self)),
+            None => self.read(read),
         }
     }
 
@@ -186,17 +208,30 @@ impl Source {
         let mut faults = self.faults.borrow().clone();
         faults.sort_by_key(|fault| fault.span.start);
         let name = self.name.display().to_string();
-        let show = |fault: &Fault| {
-            let end = fault.span.end.min(self.text.len());
-            let span = fault.span.start.min(end)..end;
-            let marked = AnnotationKind::Primary.span(span);
-            let snippet = Snippet::source(&self.text).path(name.as_str()).annotation(marked);
+        // Only the lines of a fault are shown, and only they are looked at, since a long file may
+        // have many.
+        let (bytes, mut line, mut counted) = (self.text.as_bytes(), 1, 0);
+        let ends_line = |byte: &u8| *byte == b'\n';
+        let mut show = |fault: &Fault| {
+            // A span may come from a place and a length that know nothing of the characters there.
+            let whole = |at| (at..bytes.len()).find(|at| self.text.is_char_boundary(*at));
+            let [start, end] = [fault.span.start, fault.span.end].map(whole);
+            let end = end.unwrap_or(bytes.len());
+            let span = start.unwrap_or(end)..end;
+            let first = bytes[..span.start].iter().rposition(ends_line).map_or(0, |at| at + 1);
+            let last = bytes[end..].iter().position(ends_line);
+            let last = last.map_or(bytes.len(), |at| end + at);
+            line += bytes[counted..first].iter().filter(|byte| ends_line(byte)).count();
+            counted = first;
+            let marked = AnnotationKind::Primary.span(span.start - first..span.end - first);
+            let snippet = Snippet::source(&self.text[first..last]).line_start(line);
+            let snippet = snippet.path(name.as_str()).annotation(marked);
             let title = Level::ERROR.primary_title(fault.title.as_str());
             let mut group = Group::with_title(title).element(snippet);
             group = group.element(Level::HELP.with_name("hint").message(fault.hint.as_str()));
             Renderer::plain().render(&[group])
         };
-        let faults: Vec<String> = faults.iter().map(show).collect();
+        let faults: Vec<String> = faults.iter().map(&mut show).collect();
         if faults.is_empty() {
             return Faults::whole_file(&self.name, "the file gave no result", "report this");
         }
@@ -220,282 +255,9 @@ pub fn check_variable(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// One TOML table being read. A key that nobody asked for is a fault.
-#[derive(Debug)]
-pub struct Table<'s> {
-    source: &'s Source,
-    span: Range<usize>,
-    entries: BTreeMap<&'s str, (Range<usize>, &'s Spanned<DeValue<'s>>)>,
-    asked: RefCell<Vec<&'static str>>,
-    lacked: RefCell<Vec<&'static str>>,
-}
-
-impl<'s> Table<'s> {
-    fn new(source: &'s Source, span: Range<usize>, table: &'s DeTable<'s>) -> Self {
-        let entries =
-            table.iter().map(|(key, value)| (key.get_ref().as_ref(), (key.span(), value)));
-        let (asked, lacked) = (RefCell::default(), RefCell::default());
-        Self { source, span, entries: entries.collect(), asked, lacked }
-    }
-
-    /// Returns the text this table stands in.
-    pub fn source(&self) -> &'s Source {
-        self.source
-    }
-
-    /// Returns the place of the table.
-    pub fn span(&self) -> &Range<usize> {
-        &self.span
-    }
-
-    /// Returns whether the key is there.
-    pub fn has(&self, key: &str) -> bool {
-        self.entries.contains_key(key)
-    }
-
-    /// Returns the place of a key, or of the table where the key is absent.
-    pub fn key_span(&self, key: &str) -> Range<usize> {
-        self.entries.get(key).map_or_else(|| self.span.clone(), |(span, _)| span.clone())
-    }
-
-    fn get(&self, key: &'static str) -> Option<&'s Spanned<DeValue<'s>>> {
-        self.asked.borrow_mut().push(key);
-        self.entries.get(key).map(|(_, value)| *value)
-    }
-
-    fn wrong(&self, value: &Spanned<DeValue<'_>>, key: &str, wanted: &str) {
-        let found = value.get_ref().type_str();
-        self.source.fault(
-            &value.span(),
-            format!("`{key}` must be {wanted}, found {found}"),
-            format!("write {wanted}"),
-        );
-    }
-
-    /// Records that a required key is missing.
-    pub fn missing(&self, key: &str) {
-        self.source.fault(
-            &self.span,
-            format!("`{key}` is missing"),
-            format!("add `{key}`, which is required here"),
-        );
-    }
-
-    /// Reads a string.
-    pub fn string(&self, key: &'static str) -> Option<At<String>> {
-        let value = self.get(key)?;
-        match value.get_ref() {
-            DeValue::String(text) => Some(At::new(text.to_string(), value.span())),
-            _ => {
-                self.wrong(value, key, "a string");
-                None
-            }
-        }
-    }
-
-    /// Reads a string that must be there and not be empty.
-    pub fn required(&self, key: &'static str) -> Option<At<String>> {
-        if !self.has(key) {
-            self.get(key);
-            self.missing(key);
-            return None;
-        }
-        let text = self.string(key)?;
-        if text.value.trim().is_empty() {
-            self.source.fault(
-                &text.span,
-                format!("`{key}` is empty"),
-                "write something, or leave the entry out",
-            );
-            return None;
-        }
-        Some(text)
-    }
-
-    /// Reads a boolean; absent is `false`.
-    pub fn flag(&self, key: &'static str) -> bool {
-        match self.get(key).map(|value| (value, value.get_ref())) {
-            None => false,
-            Some((_, DeValue::Boolean(on))) => *on,
-            Some((value, _)) => {
-                self.wrong(value, key, "true or false");
-                false
-            }
-        }
-    }
-
-    /// Reads a whole number from 0 to `max`.
-    pub fn number(&self, key: &'static str, max: u64) -> Option<At<u64>> {
-        let value = self.get(key)?;
-        let DeValue::Integer(digits) = value.get_ref() else {
-            self.wrong(value, key, "a whole number");
-            return None;
-        };
-        match u64::from_str_radix(digits.as_str(), digits.radix()) {
-            Ok(number) if number <= max => Some(At::new(number, value.span())),
-            _ => {
-                self.source.fault(
-                    &value.span(),
-                    format!("`{key}` must be from 0 to {max}"),
-                    "write a whole number in that range",
-                );
-                None
-            }
-        }
-    }
-
-    /// Reads a size: a whole number of bytes, or a string such as `"64KiB"`.
-    pub fn size(&self, key: &'static str) -> Option<At<u64>> {
-        let value = self.get(key)?;
-        let bytes = match value.get_ref() {
-            DeValue::Integer(digits) => u64::from_str_radix(digits.as_str(), digits.radix()).ok(),
-            DeValue::String(text) => size_of(text),
-            _ => None,
-        };
-        match bytes {
-            Some(bytes) if bytes <= SIZE_BYTES_MAX => Some(At::new(bytes, value.span())),
-            _ => {
-                let title = format!("`{key}` must be a size of at most 8192TiB");
-                let hint = "write \"4GiB\", \"512MiB\", \"64KiB\" or a number of bytes";
-                self.source.fault(&value.span(), title, hint);
-                None
-            }
-        }
-    }
-
-    /// Reads a list of strings; absent is empty.
-    pub fn strings(&self, key: &'static str) -> Vec<At<String>> {
-        self.get(key).map_or_else(Vec::new, |value| self.string_list(value, key))
-    }
-
-    fn string_list(&self, value: &'s Spanned<DeValue<'s>>, key: &str) -> Vec<At<String>> {
-        let DeValue::Array(items) = value.get_ref() else {
-            self.wrong(value, key, "a list of strings");
-            return Vec::new();
-        };
-        let text = |item: &'s Spanned<DeValue<'s>>| match item.get_ref() {
-            DeValue::String(text) => Some(At::new(text.to_string(), item.span())),
-            _ => {
-                self.wrong(item, key, "a list of strings");
-                None
-            }
-        };
-        items.iter().filter_map(text).collect()
-    }
-
-    /// Reads a list of lists of strings; absent is empty.
-    pub fn string_lists(&self, key: &'static str) -> Vec<Vec<At<String>>> {
-        let Some(value) = self.get(key) else { return Vec::new() };
-        let DeValue::Array(items) = value.get_ref() else {
-            self.wrong(value, key, "a list of lists of strings");
-            return Vec::new();
-        };
-        items.iter().map(|item| self.string_list(item, key)).collect()
-    }
-
-    /// Reads a string, or a list of strings, as a list; absent is empty.
-    pub fn string_or_strings(&self, key: &'static str) -> Vec<At<String>> {
-        match self.entries.get(key).map(|(_, value)| value.get_ref()) {
-            Some(DeValue::String(_)) => self.string(key).into_iter().collect(),
-            _ => self.strings(key),
-        }
-    }
-
-    /// Reads a table; the caller calls [`Table::done`] on it.
-    pub fn table(&self, key: &'static str) -> Option<Table<'s>> {
-        let value = self.get(key)?;
-        self.as_table(value, key)
-    }
-
-    fn as_table(&self, value: &'s Spanned<DeValue<'s>>, key: &str) -> Option<Table<'s>> {
-        match value.get_ref() {
-            DeValue::Table(table) => Some(Table::new(self.source, value.span(), table)),
-            _ => {
-                self.wrong(value, key, "a table");
-                None
-            }
-        }
-    }
-
-    /// Reads a list of tables; absent is empty. The caller calls [`Table::done`] on each.
-    pub fn tables(&self, key: &'static str) -> Vec<Table<'s>> {
-        let Some(value) = self.get(key) else { return Vec::new() };
-        let DeValue::Array(items) = value.get_ref() else {
-            self.wrong(value, key, "a list of tables");
-            return Vec::new();
-        };
-        items.iter().filter_map(|item| self.as_table(item, key)).collect()
-    }
-
-    /// Reads a table whose values are all strings, with any keys; absent is empty.
-    pub fn string_map(&self, key: &'static str) -> Vec<(At<String>, At<String>)> {
-        self.table(key).map_or_else(Vec::new, |table| table.all_strings())
-    }
-
-    /// Reads every entry of this table as a string, with any keys.
-    pub fn all_strings(&self) -> Vec<(At<String>, At<String>)> {
-        let text =
-            |(key, (key_span, value)): (&&str, &(Range<usize>, &Spanned<DeValue<'_>>))| match value
-                .get_ref()
-            {
-                DeValue::String(text) => Some((
-                    At::new((*key).to_owned(), key_span.clone()),
-                    At::new(text.to_string(), value.span()),
-                )),
-                _ => {
-                    self.wrong(value, key, "a string");
-                    None
-                }
-            };
-        self.entries.iter().filter_map(text).collect()
-    }
-
-    /// Makes keys of which this version lacks what they are for into faults that say so; each
-    /// comes with the end of the sentence "this version has no …".
-    pub fn lacks(&self, keys: &[(&'static str, &str)]) {
-        for (key, what) in keys {
-            if let Some((span, _)) = self.entries.get(key) {
-                let hint = format!("this version has no {what}; leave the key out");
-                self.source.fault(span, format!("unknown key `{key}`"), hint);
-                self.lacked.borrow_mut().push(key);
-            }
-        }
-    }
-
-    /// Ends the reading: keys that nobody asked for are faults.
-    pub fn done(&self) {
-        let (asked, lacked) = (self.asked.borrow(), self.lacked.borrow());
-        for (key, (span, _)) in &self.entries {
-            if !asked.contains(key) && !lacked.contains(key) {
-                let mut known: Vec<&str> = asked.clone();
-                known.sort_unstable();
-                known.dedup();
-                let hint = format!("known keys here: {}", known.join(", "));
-                self.source.fault(span, format!("unknown key `{key}`"), hint);
-            }
-        }
-    }
-}
-
 /// Writes a string as TOML does.
 pub fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
-}
-
-/// Returns the bytes that a written size means.
-fn size_of(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|ch: char| !ch.is_ascii_digit());
-    let unit: u64 = match &text[digits.len()..] {
-        "" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        _ => return None,
-    };
-    // `parse` alone would also take a sign.
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse::<u64>().ok().filter(|_| plain)?.checked_mul(unit)
 }
 
 #[cfg(test)]
@@ -525,6 +287,22 @@ mod tests {
         assert!(shown.contains("unknown key `nmae`"), "{shown}");
         assert!(shown.contains("`name` is missing"), "{shown}");
         assert!(shown.contains("^^^^"), "{shown}");
+    }
+
+    #[test]
+    fn a_fault_shows_its_own_lines_only() {
+        let text = "\u{feff}x = 1\né = [\n  2,\n]\ny = 3\n";
+        let source = Source::new("a.toml", text);
+        let at = |part| text.find(part).expect("a part");
+        for span in [0..1, at("é")..at("]") + 1, at("3")..at("3") + 1, 99..100] {
+            source.fault(&span, "here", "h");
+        }
+        let shown = source.checked().expect_err("four faults").to_string();
+        for place in ["a.toml:1:1", "a.toml:2:1", "a.toml:5:5", "a.toml:6:1"] {
+            assert!(shown.contains(&format!("--> {place}\n")), "{place}: {shown}");
+        }
+        assert!(shown.contains("2 | / é = [\n3 | |   2,\n4 | | ]\n  | |_^"), "{shown}");
+        assert_eq!(shown.matches("y = 3").count(), 1, "{shown}");
     }
 
     #[test]

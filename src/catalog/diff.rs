@@ -212,7 +212,7 @@ fn options(changes: &mut Changes, old: &Template, new: &Template) {
     };
     changes.list("option", true, &names(old), &names(new));
     for after in &new.options {
-        let Some((_, before)) = old.option(&after.name) else { continue };
+        let Some(before) = old.option(&after.name) else { continue };
         option(changes, before, after);
     }
 }

@@ -10,15 +10,6 @@ use super::template::{Form, Instead, ListedRefusal, Opt, Program, Route, Templat
 use crate::source::{At, Source};
 use std::collections::{HashMap, HashSet};
 
-/// A template and the places that faults between templates point at.
-#[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) template: Template,
-    pub(super) marks: TemplateMarks,
-    /// The program's name and its aliases.
-    pub(super) names: Vec<At<String>>,
-}
-
 /// The look-up tables of a catalog.
 #[derive(Debug, Default)]
 pub(super) struct Index {
@@ -32,40 +23,44 @@ pub(super) struct Index {
 /// Builds the tables and records every fault between entries.
 pub(super) fn build(
     source: &Source,
-    drafts: &[Draft],
+    templates: &[Template],
+    marks: &[TemplateMarks],
     refusals: &[(ListedRefusal, Listed)],
     instead: &[(Instead, Listed)],
 ) -> Index {
     let mut index = Index::default();
-    let mut ids = HashSet::new();
-    for (number, draft) in drafts.iter().enumerate() {
-        if !ids.insert(draft.template.id.as_str()) {
-            let title = format!("the id `{}` is used twice", draft.template.id);
-            source.fault(&draft.marks.id, title, "give one of them another id");
+    index.programs.reserve(templates.len());
+    let mut ids = HashSet::with_capacity(templates.len());
+    for (number, (template, at)) in templates.iter().zip(marks).enumerate() {
+        if !ids.insert(template.id.as_str()) {
+            let title = format!("the id `{}` is used twice", template.id);
+            source.fault(&at.id, title, "give one of them another id");
         }
-        check_hidden(source, draft);
-        check_forbid(source, draft);
-        for name in &draft.names {
+        check_hidden(source, template, at);
+        check_forbid(source, template, at);
+        for name in &at.names {
             let program = index.programs.entry(name.value.clone()).or_default();
-            program.globals.extend(draft.template.globals.iter().cloned());
-            for sub in &draft.template.subs {
-                program.routes.push(Route { sub: sub.clone(), template: number });
-            }
+            program.globals.extend(template.globals.iter().cloned());
+            let route = |sub: &Vec<String>| Route { sub: sub.clone(), template: number };
+            program.routes.extend(template.subs.iter().map(route));
+            let no_sub = program.routes.len() == 1 && program.routes[0].sub.is_empty();
+            program.only = no_sub.then_some(number);
         }
     }
     let mut programs = std::mem::take(&mut index.programs);
-    let mut names: Vec<_> = programs.iter_mut().collect();
+    // A program with one template cannot have two that fit one call.
+    let mut names: Vec<_> = programs.iter_mut().filter(|(_, it)| it.routes.len() > 1).collect();
     names.sort_by(|a, b| a.0.cmp(b.0));
     for (name, program) in names {
         program.globals.sort();
         program.globals.dedup();
         program.routes.sort();
-        let both = check_overlap(source, drafts, name, &program.routes);
+        let both = check_overlap(source, (templates, marks), name, &program.routes);
         index.ambiguous.extend(both);
     }
     index.programs = programs;
     for (number, (entry, listed)) in refusals.iter().enumerate() {
-        index.add_refusal(source, drafts, (number, entry), &listed.names);
+        index.add_refusal(source, templates, (number, entry), &listed.names);
     }
     for (number, (_, listed)) in instead.iter().enumerate() {
         for program in &listed.names {
@@ -88,18 +83,23 @@ pub(super) fn build(
 /// Checks that no subcommand of a program equals or starts another. In sorted order the one
 /// that starts another stands right before it, or before others that it starts as well. Returns
 /// the templates of calls that more than one could fit.
-fn check_overlap(source: &Source, drafts: &[Draft], name: &str, routes: &[Route]) -> Vec<usize> {
+fn check_overlap(
+    source: &Source,
+    (templates, marks): (&[Template], &[TemplateMarks]),
+    name: &str,
+    routes: &[Route],
+) -> Vec<usize> {
     let mut ambiguous = Vec::new();
     for pair in routes.windows(2) {
         let [first, second] = pair else { continue };
         if second.sub.starts_with(&first.sub) {
             ambiguous.extend([first.template, second.template]);
-            let draft = &drafts[second.template.max(first.template)];
-            let other = &drafts[second.template.min(first.template)].template.id;
+            let at = &marks[second.template.max(first.template)];
+            let other = &templates[second.template.min(first.template)].id;
             let call = format!("{name} {}", second.sub.join(" "));
             let title = format!("`{}` fits the template `{other}` as well", call.trim_end());
-            let place = draft.names.iter().find(|at| at.value == name);
-            let span = place.map_or(&draft.marks.id, |at| &at.span);
+            let place = at.names.iter().find(|at| at.value == name);
+            let span = place.map_or(&at.id, |at| &at.span);
             source.fault(span, title, "a call must select at most one template");
         }
     }
@@ -122,21 +122,20 @@ fn joins(opt: &Opt, text: &str) -> bool {
 
 /// Checks that no flag is spelled like another option with its value, which it would hide: then
 /// less of a template would let more pass.
-fn check_hidden(source: &Source, draft: &Draft) {
-    let options = &draft.template.options;
+fn check_hidden(source: &Source, template: &Template, at: &TemplateMarks) {
+    let options = &template.options;
     for flag in options {
         if let Some(hidden) = options.iter().find(|opt| joins(opt, &flag.name)) {
             let title = format!("`{}` is also `{}` with a value", flag.name, hidden.name);
             let hint = "take it out; the other one accepts it where its kind does";
-            source.fault(&draft.marks.id, title, hint);
+            source.fault(&at.id, title, hint);
         }
     }
 }
 
 /// Checks that `forbid` names nothing that the template accepts, so that it can only choose
 /// words.
-fn check_forbid(source: &Source, draft: &Draft) {
-    let template = &draft.template;
+fn check_forbid(source: &Source, template: &Template, at: &TemplateMarks) {
     let letters = |flag: &str| {
         let listed = |ch: char| template.option(&format!("-{ch}")).is_some();
         template.cluster
@@ -151,7 +150,7 @@ fn check_forbid(source: &Source, draft: &Draft) {
         if accepted {
             let title = format!("`forbid` names `{flag}`, which the template accepts");
             let hint = "take it out of `forbid`, or out of the template";
-            source.fault(&draft.marks.id, title, hint);
+            source.fault(&at.id, title, hint);
         }
     }
 }
@@ -161,13 +160,12 @@ impl Index {
     fn add_refusal(
         &mut self,
         source: &Source,
-        drafts: &[Draft],
+        templates: &[Template],
         (number, entry): (usize, &ListedRefusal),
         subs: &[At<String>],
     ) {
         let program = &entry.program;
-        let same = drafts.iter().map(|draft| &draft.template);
-        let same = same.filter(|template| template.program == *program);
+        let same = templates.iter().filter(|template| template.program == *program);
         let mut names: Vec<&String> = same.flat_map(|template| &template.aliases).collect();
         names.push(program);
         names.sort();

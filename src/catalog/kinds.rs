@@ -45,7 +45,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind with its name in the catalog.
+    /// Every kind with its name in the catalog; those that no value of an option has are last.
     pub const ALL: &'static [(&'static str, Self)] = &[
         ("path", Self::Path),
         ("file", Self::File),
@@ -64,6 +64,9 @@ impl Kind {
         ("none", Self::None),
         ("opaque", Self::Opaque),
     ];
+
+    /// The kinds that the value of an option may have.
+    pub const OF_VALUES: &'static [(&'static str, Self)] = Self::ALL.split_at(14).0;
 
     /// Returns the kind's name in the catalog.
     pub fn name(self) -> &'static str {
@@ -112,8 +115,9 @@ impl Spec {
         if self.kind == Kind::Message {
             return Ok(());
         }
-        refuse_if(text.contains(['\n', '\t']), "has a line break or a tab")?;
         let bytes = text.as_bytes();
+        let breaks = bytes.iter().any(|byte| matches!(byte, b'\n' | b'\t'));
+        refuse_if(breaks, "has a line break or a tab")?;
         let word = |fits: bool, why| refuse_if(!fits, why);
         match self.kind {
             Kind::Path => self.check_path(text),
@@ -167,7 +171,7 @@ fn refuse_if(unfit: bool, why: &'static str) -> Result<(), &'static str> {
 }
 
 /// Which bytes a grammar accepts: ASCII letters and digits where asked for, and `more`.
-const fn table(letters: bool, digits: bool, more: &[u8]) -> [bool; 256] {
+pub(super) const fn table(letters: bool, digits: bool, more: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte: u8 = 0;
     while byte < 128 {

@@ -7,10 +7,10 @@
 #![forbid(unsafe_code)]
 
 use super::Catalog;
-use super::template::{Template, UNLISTED};
+use super::template::Template;
 use crate::profile::{NetworkMode, Profile, Profiles, Root};
 use crate::record::{Access, Refusal, TOOLS};
-use crate::source::{At, Source, Table};
+use crate::source::{At, Source};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -18,34 +18,15 @@ use std::ops::Range;
 /// What stands in `[policy].weaker` for the `[policy]` table itself.
 const POLICY: &str = "policy";
 
-/// Where the parts of a template stand that are checked here.
+/// Where the parts of a template stand that are checked against other things than its own table.
 #[derive(Debug)]
 pub(super) struct TemplateMarks {
     pub(super) id: Range<usize>,
+    /// The program's name and its aliases.
+    pub(super) names: Vec<At<String>>,
     pub(super) access: Range<usize>,
     pub(super) matches: Vec<Range<usize>>,
     pub(super) no_matches: Vec<Range<usize>>,
-}
-
-impl TemplateMarks {
-    /// Keeps the places of a template, whose id must be its own.
-    pub(super) fn new(
-        table: &Table<'_>,
-        id: &At<String>,
-        [matches, no_matches]: [&[At<String>]; 2],
-    ) -> Self {
-        if id.value == UNLISTED {
-            let title = format!("the id `{UNLISTED}` stands for calls that no template describes");
-            table.source().fault(&id.span, title, "give the template another id");
-        }
-        let spans = |list: &[At<String>]| list.iter().map(|line| line.span.clone()).collect();
-        Self {
-            id: id.span.clone(),
-            access: table.key_span("access"),
-            matches: spans(matches),
-            no_matches: spans(no_matches),
-        }
-    }
 }
 
 /// Where the parts of a catalog stand that are checked here.

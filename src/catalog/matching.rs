@@ -7,6 +7,7 @@
 
 use super::answer::{self, Unfit};
 use super::cpython::{self, Runs};
+use super::forms::Selected;
 use super::shape;
 use super::template::{Program, Route, Scan, Template};
 use super::trace::{Role, Trace};
@@ -118,7 +119,7 @@ impl Matched<'_> {
 /// What matching one call needs and leaves behind.
 struct Call<'c, 'w> {
     words: &'w [&'w str],
-    selected: Option<&'c Template>,
+    selected: Option<Selected<'c>>,
     trace: Trace,
 }
 
@@ -141,15 +142,14 @@ impl Catalog {
 
     /// Decides a call and says what it was made of.
     pub fn explain<'c>(&'c self, argv: &[OsString]) -> Explained<'c> {
-        let words = match shape::check(argv, &self.policy.limits) {
-            Ok(words) => words,
-            Err(refusal) => {
-                return Explained { selected: None, trace: Trace::new(), result: Err(refusal) };
-            }
-        };
-        let mut call = Call { words: &words, selected: None, trace: Trace::new() };
-        let result = self.named(&mut call);
-        Explained { selected: call.selected, trace: call.trace, result }
+        let mut room = [""; shape::ARGS_MAX];
+        let mut call = Call { words: &[], selected: None, trace: Trace::new() };
+        let result = shape::check(argv, &self.policy.limits, &mut room).and_then(|words| {
+            call.words = words;
+            self.named(&mut call)
+        });
+        let selected = call.selected.map(|selected| selected.template);
+        Explained { selected, trace: call.trace, result }
     }
 
     /// Decides by the program's own name.
@@ -164,7 +164,7 @@ impl Catalog {
             Ok(matched) => matched,
             Err(refusal) => return self.otherwise(self.policy.unmatched, refusal),
         };
-        match matched.template.scan {
+        match call.selected.and_then(|selected| selected.brief.scan) {
             Some(Scan::Cpython) => self.scan(call, matched),
             None => Ok(matched),
         }
@@ -191,11 +191,12 @@ impl Catalog {
         (name, program): (&str, &'c Program),
         start: usize,
     ) -> Result<Matched<'c>, Refusal> {
-        let (template, sub, inject_at) = self.select(call, (name, program), start)?;
-        call.selected = Some(template);
+        let (selected, sub, inject_at) = self.select(call, (name, program), start)?;
+        call.selected = Some(selected);
+        let Selected { template, brief, .. } = selected;
         let (words, trace) = (call.words, &mut call.trace);
-        let mut walk = Walk { template, sub, words, at: inject_at, seen: 0, operands: 0, trace };
-        let fits = if template.opaque {
+        let mut walk = Walk { selected, sub, words, at: inject_at, seen: 0, operands: 0, trace };
+        let fits = if brief.opaque {
             (inject_at..words.len()).for_each(|at| walk.trace.note(at, Role::Free));
             walk.check_count(words.len() - inject_at)
         } else {
@@ -203,7 +204,7 @@ impl Catalog {
         };
         fits.map_err(|unfit| answer::argv(unfit, template))?;
         let operands = walk.operands;
-        Ok(Matched { template, verdict: template.decision, via: Via::Itself, inject_at, operands })
+        Ok(Matched { template, verdict: brief.verdict, via: Via::Itself, inject_at, operands })
     }
 
     /// Reads an interpreter's arguments, and decides what it would run where that is pip.
@@ -245,11 +246,9 @@ impl Catalog {
         call: &mut Call<'c, '_>,
         (name, program): (&str, &'c Program),
         start: usize,
-    ) -> Result<(&'c Template, &'c [String], usize), Refusal> {
-        if let [route] = program.routes.as_slice()
-            && route.sub.is_empty()
-        {
-            return Ok((&self.templates[route.template], &[], start));
+    ) -> Result<(Selected<'c>, &'c [String], usize), Refusal> {
+        if let Some(template) = program.only {
+            return Ok((self.templates.select(template), &[], start));
         }
         let refuse = |code, what: &str, reason: &str| {
             let unfit = Unfit::new(code, what.as_bytes(), reason);
@@ -278,8 +277,9 @@ impl Catalog {
                 None => refuse(Code::SubUnknown, sub, "the catalog has no such subcommand"),
             };
         };
-        let template = &self.templates[route.template];
-        let foreign = |flag: &&&str| !template.globals.iter().any(|global| global == **flag);
+        let selected = self.templates.select(route.template);
+        let foreign =
+            |flag: &&&str| !selected.template.globals.iter().any(|global| global == **flag);
         if let Some(flag) = globals.iter().find(foreign) {
             let reason = "this subcommand accepts no such option before it";
             return refuse(Code::OptionBeforeSub, flag, reason);
@@ -287,7 +287,7 @@ impl Catalog {
         let sub_at = start + globals.len();
         let end = sub_at + route.sub.len();
         (sub_at..end).for_each(|at| call.trace.note(at, Role::Sub));
-        Ok((template, &route.sub, end))
+        Ok((selected, &route.sub, end))
     }
 }
 

@@ -10,6 +10,7 @@
 mod answer;
 mod cpython;
 mod diff;
+mod forms;
 pub mod identity;
 mod image;
 mod index;
@@ -40,6 +41,7 @@ pub use vectors::{Difference, Malformed, Tested};
 
 use crate::record::Digest;
 use crate::source::{Faults, Source};
+use forms::Templates;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use template::Program;
@@ -58,7 +60,7 @@ pub struct Catalog {
     path: Vec<PathBuf>,
     /// Where the `path` key stands in the text, in bytes.
     path_offset: usize,
-    templates: Vec<Template>,
+    templates: Templates,
     /// What a call gets that no template accepts, where a person is asked about such calls.
     unlisted: Option<Template>,
     refusals: Vec<ListedRefusal>,

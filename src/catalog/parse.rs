@@ -5,7 +5,8 @@
 //! checks entries against each other.
 #![forbid(unsafe_code)]
 
-use super::index::{self, Draft};
+use super::forms::Templates;
+use super::index;
 use super::lint::{self, Marks};
 use super::shape::{ARG_BYTES_MAX, ARGS_MAX, is_program_name};
 use super::template::{Instead, LINE_BYTES_MAX, Limits, ListedRefusal, Policy, Template};
@@ -61,16 +62,15 @@ impl Catalog {
         })
     }
 
-    fn read(source: Source, check: impl FnOnce(&Source, &Catalog, &Marks)) -> Result<Self, Faults> {
-        let (mut catalog, source) = source.read(|top| read(top, check))?;
-        catalog.file = source.name().to_owned();
-        catalog.text = source.text().to_owned();
-        catalog.digest = Digest(Sha256::digest(source.text().as_bytes()).into());
+    fn read(source: Source, check: impl Fn(&Source, &Catalog, &Marks)) -> Result<Self, Faults> {
+        let (mut catalog, source) = source.read_list("tool", |top| read(top, &check))?;
+        (catalog.file, catalog.text) = source.into_parts();
+        catalog.digest = Digest(Sha256::digest(catalog.text.as_bytes()).into());
         Ok(catalog)
     }
 }
 
-fn read(top: &Table<'_>, check: impl FnOnce(&Source, &Catalog, &Marks)) -> Option<Catalog> {
+fn read(top: &Table<'_>, check: impl Fn(&Source, &Catalog, &Marks)) -> Option<Catalog> {
     read_schema(top);
     let name = top.required("name");
     let head = match top.table("policy") {
@@ -86,30 +86,26 @@ fn read(top: &Table<'_>, check: impl FnOnce(&Source, &Catalog, &Marks)) -> Optio
             None
         }
     };
-    let (mut drafts, mut faulty) = (Vec::new(), HashSet::new());
-    for table in top.tables("tool") {
-        let profiles = head.as_ref().map(|head| head.policy.profiles.as_slice());
-        let (index, before) = (drafts.len(), top.source().fault_count());
-        drafts.extend(tool::read(&table, profiles));
+    let (mut templates, mut marks, mut faulty) = (Vec::new(), Vec::new(), HashSet::new());
+    let policy = head.as_ref().map(|head| &head.policy);
+    top.each_table("tool", |table| {
+        let before = top.source().fault_count();
+        let read = tool::read(table, policy.map(|policy| policy.profiles.as_slice()));
         table.done();
-        if drafts.len() > index && top.source().fault_count() > before {
-            faulty.insert(index);
+        if let Some((template, at)) = read {
+            if top.source().fault_count() > before {
+                faulty.insert(templates.len());
+            }
+            templates.push(template);
+            marks.push(at);
         }
-    }
+    });
     let (mut refusals, mut instead) = (Vec::new(), Vec::new());
-    for table in top.tables("refuse") {
-        refusals.extend(read_refusal(&table, head.as_ref().map(|head| &head.policy)));
-        table.done();
-    }
-    for table in top.tables("instead") {
-        instead.extend(read_instead(&table));
-        table.done();
-    }
-    let index = index::build(top.source(), &drafts, &refusals, &instead);
+    top.each_table("refuse", |table| refusals.extend(read_refusal(table, policy)));
+    top.each_table("instead", |table| instead.extend(read_instead(table)));
+    let index = index::build(top.source(), &templates, &marks, &refusals, &instead);
     let Head { policy, path, ask_profile, weaker, span } = head?;
     let unlisted = ask_profile.as_ref().map(|at| Template::unlisted(&at.value, at.span.start));
-    let parted = drafts.into_iter().map(|Draft { template, marks, .. }| (template, marks));
-    let (templates, marks) = parted.unzip();
     let advice = refusals.iter().map(|(_, listed)| &listed.advice);
     let advice = advice.chain(instead.iter().map(|(_, listed)| &listed.advice)).cloned();
     let marks = Marks {
@@ -129,7 +125,7 @@ fn read(top: &Table<'_>, check: impl FnOnce(&Source, &Catalog, &Marks)) -> Optio
         policy,
         path: path.value,
         path_offset: path.span.start,
-        templates,
+        templates: Templates::new(templates),
         unlisted,
         refusals: refusals.into_iter().map(|(entry, _)| entry).collect(),
         instead: instead.into_iter().map(|(entry, _)| entry).collect(),
@@ -336,11 +332,10 @@ pub(super) fn required_list(table: &Table<'_>, key: &'static str) -> Vec<At<Stri
 /// Reads a list of strings, with none of them empty or named twice.
 pub(super) fn distinct_list(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
     let list = table.strings(key);
-    let mut seen = std::collections::HashSet::new();
-    for word in &list {
+    for (index, word) in list.iter().enumerate() {
         if word.value.is_empty() {
             table.source().fault(&word.span, format!("`{key}` has an empty string"), "take it out");
-        } else if !seen.insert(word.value.as_str()) {
+        } else if list[..index].iter().any(|before| before.value == word.value) {
             table.source().fault(
                 &word.span,
                 format!("`{key}` names `{}` twice", word.value),

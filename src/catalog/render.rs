@@ -76,7 +76,7 @@ impl Catalog {
             self.name,
             self.head()
         );
-        for template in &self.templates {
+        for template in self.templates() {
             put(&mut out, format_args!("\n{}", section(template)));
         }
         out.push_str("\n## Refused subcommands\n");
@@ -127,7 +127,7 @@ impl Catalog {
     pub fn tools(&self) -> Value {
         let mut counts = [0; 2];
         let mut programs = BTreeSet::new();
-        for template in &self.templates {
+        for template in self.templates() {
             match template.decision {
                 Verdict::Auto => counts[0] += 1,
                 Verdict::Ask => counts[1] += 1,

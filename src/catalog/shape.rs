@@ -8,7 +8,6 @@ use super::answer::{self, Unfit};
 use super::template::Limits;
 use crate::record::{Code, Refusal};
 use std::ffi::OsString;
-use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 
 /// Most elements that an argument vector may have, whatever the catalog says.
@@ -17,23 +16,13 @@ pub const ARGS_MAX: usize = 64;
 /// Most bytes that an element may have, whatever the catalog says.
 pub const ARG_BYTES_MAX: usize = 4096;
 
-/// A well-formed argument vector: 1 to [`ARGS_MAX`] elements of sound text.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Words<'a> {
-    list: [&'a str; ARGS_MAX],
-    len: usize,
-}
-
-impl<'a> Deref for Words<'a> {
-    type Target = [&'a str];
-
-    fn deref(&self) -> &[&'a str] {
-        &self.list[..self.len]
-    }
-}
-
-/// Checks an argument vector element by element; the first fault is the one reported.
-pub(super) fn check<'a>(argv: &'a [OsString], limits: &Limits) -> Result<Words<'a>, Refusal> {
+/// Checks an argument vector element by element; the first fault is the one reported. Gives 1 to
+/// [`ARGS_MAX`] elements of sound text, for which `room` has the place.
+pub(super) fn check<'a, 'r>(
+    argv: &'a [OsString],
+    limits: &Limits,
+    room: &'r mut [&'a str; ARGS_MAX],
+) -> Result<&'r [&'a str], Refusal> {
     if argv.is_empty() {
         return Err(answer::shape(Unfit::new(Code::EmptyCall, b"", "the vector is empty")));
     }
@@ -42,8 +31,8 @@ pub(super) fn check<'a>(argv: &'a [OsString], limits: &Limits) -> Result<Words<'
         let reason = format!("{} elements, at most {args_max} are accepted", argv.len());
         return Err(answer::shape(Unfit::new(Code::TooManyArgs, argv[0].as_bytes(), reason)));
     }
-    let mut words = Words { list: [""; ARGS_MAX], len: argv.len() };
-    for (word, element) in words.list.iter_mut().zip(argv) {
+    let words = &mut room[..argv.len()];
+    for (word, element) in words.iter_mut().zip(argv) {
         *word = check_element(element.as_bytes(), limits).map_err(answer::shape)?;
     }
     check_program(words[0]).map_err(answer::shape)?;
@@ -62,26 +51,31 @@ fn check_element<'a>(bytes: &'a [u8], limits: &Limits) -> Result<&'a str, Unfit>
         let reason = format!("{} bytes, at most {} are accepted", bytes.len(), limits.arg_bytes);
         return unfit(Code::ArgTooLong, &reason);
     }
-    for ch in text.chars() {
-        match ch {
-            '\0' => return unfit(Code::Nul, "an argument has a NUL byte"),
-            '\n' | '\t' => {}
-            _ if ch.is_control() => return unfit(Code::ControlChar, "a control character"),
-            '\u{200B}'
-            | '\u{200E}'
-            | '\u{200F}'
-            | '\u{2028}'..='\u{202E}'
-            | '\u{2066}'..='\u{2069}'
-            | '\u{FEFF}' => {
-                return unfit(Code::InvisibleChar, "a character that a reader does not see");
-            }
-            _ => {}
-        }
+    // Almost every element is printable ASCII, of which no character needs a look of its own.
+    let is_plain = bytes.iter().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'));
+    if !is_plain && let Some((code, reason)) = text.chars().find_map(stray) {
+        return unfit(code, reason);
     }
     if text == "--" {
         return unfit(Code::DoubleDash, "no template accepts `--`");
     }
     Ok(text)
+}
+
+/// Says what is wrong with a character that no element may have.
+fn stray(ch: char) -> Option<(Code, &'static str)> {
+    match ch {
+        '\0' => Some((Code::Nul, "an argument has a NUL byte")),
+        '\n' | '\t' => None,
+        _ if ch.is_control() => Some((Code::ControlChar, "a control character")),
+        '\u{200B}'
+        | '\u{200E}'
+        | '\u{200F}'
+        | '\u{2028}'..='\u{202E}'
+        | '\u{2066}'..='\u{2069}'
+        | '\u{FEFF}' => Some((Code::InvisibleChar, "a character that a reader does not see")),
+        _ => None,
+    }
 }
 
 fn check_program(name: &str) -> Result<(), Unfit> {
@@ -110,7 +104,7 @@ mod tests {
 
     fn code(argv: &[&[u8]]) -> Option<Code> {
         let argv: Vec<_> = argv.iter().map(|arg| OsString::from_vec(arg.to_vec())).collect();
-        check(&argv, &Limits::default()).err().map(|refusal| refusal.code)
+        check(&argv, &Limits::default(), &mut [""; ARGS_MAX]).err().map(|refusal| refusal.code)
     }
 
     #[test]

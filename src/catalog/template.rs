@@ -156,18 +156,9 @@ impl Template {
         }
     }
 
-    /// Finds a flag or value option by its exact name; the index is its bit in a seen-set.
-    pub(super) fn option(&self, name: &str) -> Option<(usize, &Opt)> {
-        let key = |opt: &Opt| opt.order_to(name);
-        let index = self.options.binary_search_by(key).ok()?;
-        Some((index, &self.options[index]))
-    }
-
-    /// Finds a value option that may be written in the given form.
-    pub(super) fn value_option(&self, name: &str, form: Form) -> Option<(usize, &Opt, &Spec)> {
-        let (index, opt) = self.option(name)?;
-        let value = opt.value.as_ref().filter(|value| value.forms.contains(&form))?;
-        Some((index, opt, &value.spec))
+    /// Finds a flag or value option by its exact name.
+    pub(super) fn option(&self, name: &str) -> Option<&Opt> {
+        self.options.iter().find(|opt| opt.name == name)
     }
 }
 
@@ -188,13 +179,14 @@ pub struct Operands {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Opt {
     pub(super) name: String,
-    pub(super) value: Option<Value>,
+    /// Apart, since most options have none and all of them are searched.
+    pub(super) value: Option<Box<Value>>,
     /// Whether it may occur more than once.
     pub(super) repeat: bool,
 }
 
 impl Opt {
-    /// Orders by length, then by bytes: most look-ups end at the length.
+    /// Orders by length, then by bytes.
     pub(super) fn order_to(&self, name: &str) -> std::cmp::Ordering {
         let mine = self.name.as_str();
         mine.len().cmp(&name.len()).then_with(|| mine.cmp(name))
@@ -260,6 +252,8 @@ pub struct Instead {
 /// The templates of one program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Program {
+    /// The template, where the program has one only and that has no subcommand.
+    pub(super) only: Option<usize>,
     /// Sorted by `sub`; no `sub` is the start of another, so at most one can fit.
     pub(super) routes: Vec<Route>,
     /// Every flag that some template accepts before the subcommand.

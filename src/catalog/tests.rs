@@ -82,7 +82,9 @@ fn without_words(mut catalog: Catalog) -> Catalog {
     catalog.refusal_of.clear();
     catalog.instead.clear();
     catalog.instead_of.clear();
-    catalog.templates.iter_mut().for_each(|template| template.forbid.clear());
+    let mut templates = catalog.templates.into_list();
+    templates.iter_mut().for_each(|template| template.forbid.clear());
+    catalog.templates = forms::Templates::new(templates);
     catalog
 }
 
@@ -318,6 +320,37 @@ fn a_template_that_refuses_is_a_refusal() {
     let matched = catalog.decide(&request).expect("fits");
     assert_eq!(matched.verdict, Verdict::Refuse);
     assert_eq!(matched.refusal(&request).expect("words").code, Code::ListedRefusal);
+}
+
+#[test]
+fn a_long_catalog_is_read_like_a_short_one() {
+    let tools = |count: usize| -> String {
+        let name = |number| format!("t{number}");
+        (0..count).map(|number| tool(&name(number), &name(number), "flags = [\"-é\"]")).collect()
+    };
+    // What an option may not have makes the whole text be read at once, where all is the same.
+    let faulty = parse(&format!("{HEAD}{}", tools(300))).expect_err("300 options that are none");
+    assert_eq!(faulty.len(), 300);
+    let text = format!("{HEAD}{}", tools(300).replace("-é", "-e").replace("\"d\"", "\"é\""));
+    let catalog = parse(&text).expect("sound");
+    assert_eq!(catalog.templates().len(), 300);
+    let heads = text.lines().enumerate().filter(|(_, line)| *line == "[[tool]]");
+    for (number, (line, _)) in heads.enumerate() {
+        let program = format!("t{number}");
+        let found = catalog.decide(&argv(&[&program, "-e"])).expect("fits").template;
+        assert_eq!(found.program, program);
+        assert_eq!(catalog.source_place(found), format!("c.toml:{}:1", line + 1));
+    }
+}
+
+#[test]
+fn an_example_may_call_a_template_with_too_many_options() {
+    let flags: Vec<_> = (0..65).map(|number| format!("\"--f{number}\"")).collect();
+    let many = tool("b", "b", &format!("flags = [{}]", flags.join(", ")));
+    let other = tool("a", "a", "").replace("[\"b\"]", "[\"b --f64\"]");
+    let source = Source::new("c.toml", format!("{HEAD}{many}{other}"));
+    let faults = Catalog::load(source, None).expect_err("too many").to_string();
+    assert!(faults.contains("65 flags and values, at most 64 fit"), "{faults}");
 }
 
 #[test]

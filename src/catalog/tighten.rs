@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::Catalog;
+use super::forms::Templates;
 use super::parse::{one_of, read_schema};
 use super::template::{Limits, Policy, Template};
 use super::tool::{DECISIONS, at_least_one};
@@ -23,9 +24,11 @@ impl Catalog {
         let catalog = &self;
         let (changes, _) = overlay.read(|top| Some(read(top, catalog)))?;
         self.policy = changes.policy;
+        let mut templates = self.templates.into_list();
         for (index, template) in changes.templates {
-            self.templates[index] = template;
+            templates[index] = template;
         }
+        self.templates = Templates::new(templates);
         self.overlay = Some(digest);
         Ok(self)
     }
@@ -46,11 +49,7 @@ fn read(top: &Table<'_>, catalog: &Catalog) -> Changes {
         table.done();
     }
     let (mut templates, mut named) = (Vec::new(), HashSet::new());
-    for table in top.tables("tool") {
-        let template = read_tool(&table, catalog, &mut named);
-        table.done();
-        templates.extend(template);
-    }
+    top.each_table("tool", |table| templates.extend(read_tool(table, catalog, &mut named)));
     Changes { policy, templates }
 }
 

@@ -4,7 +4,6 @@
 //! checked in `index.rs`.
 #![forbid(unsafe_code)]
 
-use super::index::Draft;
 use super::kinds::{Kind, Spec};
 use super::lint::TemplateMarks;
 use super::parse::{
@@ -12,9 +11,10 @@ use super::parse::{
     required_list, required_one_of,
 };
 use super::shape::ARGS_MAX;
-use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, Value};
+use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, UNLISTED, Value};
 use crate::record::{Access, Digest, Verdict};
 use crate::source::{At, Table, check_variable};
+use std::ops::Range;
 
 /// Most flags and value options of one template, so that one word of bits can hold them.
 const OPTIONS_MAX: usize = 64;
@@ -27,8 +27,11 @@ const FORMS: [(&str, Form); 3] = [("sep", Form::Sep), ("eq", Form::Eq), ("att", 
 ///
 /// Every key is read before a missing one ends the reading, so that none of the others is
 /// taken for an unknown one.
-pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Draft> {
-    let (id, describe) = (table.required("id"), table.required("describe"));
+pub(super) fn read(
+    table: &Table<'_>,
+    profiles: Option<&[String]>,
+) -> Option<(Template, TemplateMarks)> {
+    let (id, describe) = (read_id(table), table.required("describe"));
     let program = program_name(table, "program");
     let aliases = distinct_list(table, "aliases");
     aliases.iter().for_each(|alias| check_program_name(table, alias));
@@ -45,24 +48,23 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
         check_cluster(table, &options);
     }
     let required_any = read_groups(table, &options);
-    let forbid = table.string_map("forbid");
-    let permute = table.flag("permute");
+    let (forbid, permute) = (table.string_map("forbid"), table.flag("permute"));
     let operands = read_operands(table, &subs);
     let limit = |key| at_least_one(table, key, u64::from(u32::MAX));
     let (budget, timeout_s, output_kib) =
         (limit("budget"), limit("timeout_s"), limit("output_kib"));
     let guard = one_of(table, "guard", &[("git", Guard::Git)]);
-    let (opaque, scan) =
-        (table.flag("opaque"), one_of(table, "scan", &[("cpython", Scan::Cpython)]));
+    let scan = one_of(table, "scan", &[("cpython", Scan::Cpython)]);
+    let opaque = table.flag("opaque");
     let (env, sha256, needs) = (read_env(table), read_digest(table), read_needs(table));
     let inject_after_sub = plain(table.strings("inject_after_sub"));
-    let (matches, no_matches) = (required_list(table, "match"), required_list(table, "no_match"));
+    let (matches, spans) = parted(required_list(table, "match"));
+    let (no_matches, no_spans) = parted(required_list(table, "no_match"));
     let (id, program, operands) = (id?, program?, operands?);
-    let marks = TemplateMarks::new(table, &id, [&matches, &no_matches]);
     let template = Template {
         id: id.value,
         program: program.value.clone(),
-        aliases: plain(aliases.clone()),
+        aliases: aliases.iter().map(|alias| alias.value.clone()).collect(),
         subs: subs.into_iter().map(plain).collect(),
         globals,
         describe: describe?.value,
@@ -79,10 +81,11 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
         scan,
         sha256,
         needs,
-        matches: plain(matches),
-        no_matches: plain(no_matches),
+        matches,
+        no_matches,
         operands,
-        options,
+        // More have a fault, but examples of other templates are run all the same.
+        options: options.into_iter().take(OPTIONS_MAX).collect(),
         cluster,
         permute,
         required_any,
@@ -90,7 +93,23 @@ pub(super) fn read(table: &Table<'_>, profiles: Option<&[String]>) -> Option<Dra
         offset: table.span().start,
     };
     check_opaque(table, &template);
-    Some(Draft { template, marks, names: [vec![program], aliases].concat() })
+    let names = std::iter::once(program).chain(aliases).collect();
+    let (id, access) = (id.span, table.key_span("access"));
+    Some((template, TemplateMarks { id, names, access, matches: spans, no_matches: no_spans }))
+}
+
+fn read_id(table: &Table<'_>) -> Option<At<String>> {
+    let id = table.required("id")?;
+    if id.value == UNLISTED {
+        let title = format!("the id `{UNLISTED}` stands for calls that no template describes");
+        table.source().fault(&id.span, title, "give the template another id");
+    }
+    Some(id)
+}
+
+/// Parts values and places.
+fn parted(list: Vec<At<String>>) -> (Vec<String>, Vec<Range<usize>>) {
+    list.into_iter().map(|at| (at.value, at.span)).unzip()
 }
 
 /// Drops the places.
@@ -177,19 +196,18 @@ fn read_options(table: &Table<'_>) -> Vec<Opt> {
         check_option_name(table, &flag);
         named.push((flag, None));
     }
-    for value in table.tables("values") {
+    table.each_table("values", |value| {
         let name = value.required("name");
-        let kind = read_spec(&value, &[Kind::None, Kind::Opaque]);
-        let forms = name.as_ref().map(|name| read_forms(&value, name)).unwrap_or_default();
+        let kind = read_spec(value, Kind::OF_VALUES);
+        let forms = name.as_ref().map(|name| read_forms(value, name)).unwrap_or_default();
         if name.is_none() {
             value.strings("forms");
         }
-        value.done();
         if let (Some(name), Some(spec)) = (name, kind) {
             check_option_name(table, &name);
-            named.push((name, Some(Value { spec, forms })));
+            named.push((name, Some(Box::new(Value { spec, forms }))));
         }
-    }
+    });
     if named.len() > OPTIONS_MAX {
         let title = format!("{} flags and values, at most {OPTIONS_MAX} fit", named.len());
         table.source().fault(
@@ -264,11 +282,9 @@ fn read_forms(value: &Table<'_>, name: &At<String>) -> Vec<Form> {
     forms
 }
 
-/// Reads a kind and its refinements; `excluded` kinds cannot stand here.
-fn read_spec(table: &Table<'_>, excluded: &[Kind]) -> Option<Spec> {
-    let known: Vec<_> =
-        Kind::ALL.iter().filter(|(_, kind)| !excluded.contains(kind)).copied().collect();
-    let kind = required_one_of(table, "kind", &known);
+/// Reads a kind, which is one of `known`, and its refinements.
+fn read_spec(table: &Table<'_>, known: &[(&str, Kind)]) -> Option<Spec> {
+    let kind = required_one_of(table, "kind", known);
     let spec = Spec {
         kind: kind.unwrap_or(Kind::None),
         of: plain(distinct_list(table, "of")),
@@ -326,7 +342,7 @@ fn read_operands(table: &Table<'_>, subs: &[Vec<At<String>>]) -> Option<Operands
         }
         return None;
     };
-    let spec = read_spec(&operands, &[]);
+    let spec = read_spec(&operands, Kind::ALL);
     // The program itself is one element of the vector.
     let counts_max = ARGS_MAX as u64 - 1;
     let (min, max) = (operands.number("min", counts_max), operands.number("max", counts_max));

@@ -5,14 +5,15 @@
 #![forbid(unsafe_code)]
 
 use super::answer::Unfit;
+use super::forms::Selected;
 use super::kinds::{Kind, Spec};
-use super::template::{Form, Group, Opt, Template};
+use super::template::{Form, Group};
 use super::trace::{Role, Trace};
 use crate::record::Code;
 
 /// The walk over the elements behind the subcommand.
 pub(super) struct Walk<'a, 't> {
-    pub(super) template: &'a Template,
+    pub(super) selected: Selected<'a>,
     pub(super) sub: &'a [String],
     pub(super) words: &'a [&'a str],
     /// The element that is read next.
@@ -36,8 +37,15 @@ impl<'a> Walk<'a, '_> {
             self.at += 1;
         }
         self.check_operands()?;
+        self.check_groups()
+    }
+
+    fn check_groups(&self) -> Result<(), Unfit> {
+        if !self.selected.brief.grouped {
+            return Ok(());
+        }
         let absent = |group: &&Group| self.seen & group.mask == 0;
-        if let Some(group) = self.template.required_any.iter().find(absent) {
+        if let Some(group) = self.selected.template.required_any.iter().find(absent) {
             let names = group.names.join(" or ");
             let reason = format!("{names} is required");
             return Err(Unfit::new(Code::FlagRequired, names.as_bytes(), reason));
@@ -47,12 +55,12 @@ impl<'a> Walk<'a, '_> {
 
     /// Takes one token that starts with `-`, and its value where that is a token of its own.
     fn option(&mut self, word: &'a str) -> Result<(), Unfit> {
-        let template = self.template;
-        if self.operands != 0 && !template.permute {
+        let selected = self.selected;
+        if self.operands != 0 && !selected.brief.permute {
             return unfit(Code::OptionAfterOperand, word, "options stand before operands here");
         }
-        if let Some((bit, opt)) = template.option(word) {
-            if let Some(value) = &opt.value {
+        if let Some(bit) = selected.option(word) {
+            if let Some(value) = selected.value(bit) {
                 if !value.forms.contains(&Form::Sep) {
                     let reason = "the value is not accepted as a token of its own";
                     return unfit(Code::ValueForm, word, reason);
@@ -62,32 +70,32 @@ impl<'a> Walk<'a, '_> {
                     return unfit(Code::ValueMissing, word, "the option needs a value");
                 };
                 self.trace.option(self.at - 1, Role::Name, bit);
-                check_value(opt, &value.spec, text)?;
+                self.check_value(bit, &value.spec, text)?;
                 self.trace.option(self.at, Role::Value, bit);
             } else {
                 self.trace.option(self.at, Role::Flag, bit);
             }
-            return self.mark(bit, opt);
+            return self.mark(bit);
         }
         if word.starts_with("--") {
             if let Some((name, text)) = word.split_once('=')
-                && let Some((bit, opt, spec)) = template.value_option(name, Form::Eq)
+                && let Some((bit, spec)) = selected.value_option(name, Form::Eq)
             {
                 if text.is_empty() {
                     return unfit(Code::ValueMissing, word, "the value after = is empty");
                 }
-                check_value(opt, spec, text)?;
+                self.check_value(bit, spec, text)?;
                 self.trace.option(self.at, Role::Joined, bit);
-                return self.mark(bit, opt);
+                return self.mark(bit);
             }
         } else if let Some((second, _)) = word.char_indices().nth(2) {
             let (name, text) = word.split_at(second);
-            if let Some((bit, opt, spec)) = template.value_option(name, Form::Att) {
-                check_value(opt, spec, text)?;
+            if let Some((bit, spec)) = selected.value_option(name, Form::Att) {
+                self.check_value(bit, spec, text)?;
                 self.trace.option(self.at, Role::Joined, bit);
-                return self.mark(bit, opt);
+                return self.mark(bit);
             }
-            if template.cluster && self.is_cluster(word) {
+            if selected.brief.cluster && self.is_cluster(word) {
                 return self.mark_cluster(word);
             }
         }
@@ -95,27 +103,27 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn is_cluster(&self, word: &str) -> bool {
-        letters(word).all(|flag| flag.is_some_and(|flag| self.is_listed(&flag)))
+        letters(word).all(|flag| flag.is_some_and(|flag| self.letter(&flag).is_some()))
     }
 
-    fn is_listed(&self, flag: &[u8; 2]) -> bool {
-        std::str::from_utf8(flag).is_ok_and(|flag| self.template.option(flag).is_some())
+    fn letter(&self, flag: &[u8; 2]) -> Option<usize> {
+        self.selected.option(std::str::from_utf8(flag).ok()?)
     }
 
     fn mark_cluster(&mut self, word: &str) -> Result<(), Unfit> {
         self.trace.note(self.at, Role::Cluster);
         for flag in letters(word).flatten() {
-            let name = std::str::from_utf8(&flag).unwrap_or_default();
-            if let Some((bit, opt)) = self.template.option(name) {
-                self.mark(bit, opt)?;
+            if let Some(bit) = self.letter(&flag) {
+                self.mark(bit)?;
             }
         }
         Ok(())
     }
 
-    fn mark(&mut self, bit: usize, opt: &Opt) -> Result<(), Unfit> {
-        if self.seen >> bit & 1 == 1 && !opt.repeat {
-            return unfit(Code::FlagRepeated, &opt.name, "the option occurs twice");
+    fn mark(&mut self, bit: usize) -> Result<(), Unfit> {
+        if self.seen >> bit & 1 == 1 && !self.selected.may_repeat(bit) {
+            let name = &self.selected.opt(bit).name;
+            return unfit(Code::FlagRepeated, name, "the option occurs twice");
         }
         self.seen |= 1 << bit;
         Ok(())
@@ -127,12 +135,13 @@ impl<'a> Walk<'a, '_> {
             Some((name, _)) if word.starts_with("--") => (name, true),
             _ => (word, false),
         };
-        if let Some((_, why)) = self.template.forbid.iter().find(|(flag, _)| flag == name) {
+        let template = self.selected.template;
+        if let Some((_, why)) = template.forbid.iter().find(|(flag, _)| flag == name) {
             return Unfit::new(Code::FlagForbidden, name.as_bytes(), why.as_str());
         }
-        let id = &self.template.id;
+        let id = &template.id;
         let short = !word.starts_with("--") && word.chars().nth(2).is_some();
-        if short && !joined && !self.template.cluster {
+        if short && !joined && !template.cluster {
             let reason = format!("template {id} does not accept it, nor options written as one");
             return Unfit::new(Code::FlagCluster, word.as_bytes(), reason);
         }
@@ -140,12 +149,23 @@ impl<'a> Walk<'a, '_> {
         Unfit::new(Code::FlagUnknown, name.as_bytes(), reason)
     }
 
+    fn check_value(&self, bit: usize, spec: &Spec, text: &str) -> Result<(), Unfit> {
+        spec.check(text).map_err(|why| {
+            let name = &self.selected.opt(bit).name;
+            let reason = format!("the value of {name} {}", explain(spec, why));
+            Unfit::new(Code::ValueKind, text.as_bytes(), reason)
+        })
+    }
+
     fn check_operands(&self) -> Result<(), Unfit> {
-        let wanted = &self.template.operands;
+        let plain = self.selected.brief.kind.map(Spec::plain);
+        let operands = || &self.selected.template.operands;
+        let spec = plain.as_ref().unwrap_or_else(|| &operands().spec);
+        let only = if plain.is_some() { None } else { operands().only_sub.as_deref() };
         let places = (0..self.words.len()).filter(|at| self.operands >> at & 1 == 1);
         let mut texts = places.map(|at| self.words[at]);
-        let elsewhere = wanted.only_sub.as_ref().is_some_and(|only| self.sub != [only.as_str()]);
-        if (wanted.spec.kind == Kind::None || elsewhere)
+        let elsewhere = only.is_some_and(|only| self.sub != [only]);
+        if (spec.kind == Kind::None || elsewhere)
             && let Some(first) = texts.next()
         {
             let reason = "no operand is accepted here";
@@ -153,8 +173,8 @@ impl<'a> Walk<'a, '_> {
         }
         self.check_count(self.operands.count_ones() as usize)?;
         for text in texts {
-            if let Err(why) = wanted.spec.check(text) {
-                let reason = format!("the operand {}", explain(&wanted.spec, why));
+            if let Err(why) = spec.check(text) {
+                let reason = format!("the operand {}", explain(spec, why));
                 return Err(Unfit::new(Code::OperandKind, text.as_bytes(), reason));
             }
         }
@@ -162,8 +182,8 @@ impl<'a> Walk<'a, '_> {
     }
 
     pub(super) fn check_count(&self, count: usize) -> Result<(), Unfit> {
-        let (min, max) = (self.template.operands.min, self.template.operands.max);
-        if (min..=max).contains(&count) {
+        let (min, max) = self.selected.brief.counts;
+        if (usize::from(min)..=usize::from(max)).contains(&count) {
             return Ok(());
         }
         let reason = format!("{count} operands, from {min} to {max} are accepted");
@@ -179,13 +199,6 @@ fn letters(word: &str) -> impl Iterator<Item = Option<[u8; 2]>> {
 
 fn unfit(code: Code, what: &str, reason: &str) -> Result<(), Unfit> {
     Err(Unfit::new(code, what.as_bytes(), reason))
-}
-
-fn check_value(opt: &Opt, spec: &Spec, text: &str) -> Result<(), Unfit> {
-    spec.check(text).map_err(|why| {
-        let reason = format!("the value of {} {}", opt.name, explain(spec, why));
-        Unfit::new(Code::ValueKind, text.as_bytes(), reason)
-    })
 }
 
 /// Completes why a text does not fit with what would.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::answer::Unfit;
+use super::kinds::table;
 use crate::record::Code;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -15,6 +16,9 @@ use std::os::unix::ffi::OsStringExt;
 /// place and are looked at apart.
 const META: &[u8] = b"|&;<>()$`\\*?[]{}!";
 
+/// Characters that stand for themselves wherever they stand.
+const PLAIN: [bool; 256] = table(true, true, b"_-./,+%@^");
+
 /// Splits a line of at most `bytes_max` bytes into words.
 pub(super) fn split(line: &[u8], bytes_max: usize) -> Result<Vec<OsString>, Unfit> {
     if line.len() > bytes_max {
@@ -22,7 +26,9 @@ pub(super) fn split(line: &[u8], bytes_max: usize) -> Result<Vec<OsString>, Unfi
         return Err(Unfit::new(Code::LineTooLong, line, reason));
     }
     let mut splitter = Splitter { line, at: 0, word: None, words: Vec::new() };
-    while let Some(byte) = splitter.next() {
+    loop {
+        splitter.plain();
+        let Some(byte) = splitter.next() else { break };
         splitter.take(byte)?;
     }
     splitter.end_word();
@@ -45,6 +51,16 @@ impl Splitter<'_> {
         let byte = self.line.get(self.at).copied()?;
         self.at += 1;
         Some(byte)
+    }
+
+    /// Takes the plain bytes that come next.
+    fn plain(&mut self) {
+        let rest = &self.line[self.at..];
+        let end = rest.iter().position(|byte| !PLAIN[usize::from(*byte)]).unwrap_or(rest.len());
+        if end > 0 {
+            self.word().extend_from_slice(&rest[..end]);
+            self.at += end;
+        }
     }
 
     /// Takes one byte outside quotes.

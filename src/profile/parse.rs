@@ -244,22 +244,19 @@ fn entries(
     takes: Place,
     spans: &mut BTreeMap<String, Range<usize>>,
 ) -> Vec<Entry> {
-    let read = |table: &Table<'_>| {
-        let entry = entry(table, list, takes, spans);
-        table.done();
-        entry
-    };
-    top.tables(list).iter().filter_map(read).collect()
+    let mut entries = Vec::new();
+    top.each_table(list, |table| entries.extend(entry(table, list, takes, spans)));
+    entries
 }
 
 fn writes(top: &Table<'_>, spans: &mut BTreeMap<String, Range<usize>>) -> Vec<Write> {
-    let read = |table: &Table<'_>| {
+    let mut writes = Vec::new();
+    top.each_table("write", |table| {
         let entry = entry(table, "write", not_system, spans);
         let (make, optional) = (make(table), table.flag("optional"));
-        table.done();
-        Some(Write { entry: entry?, make, optional })
-    };
-    top.tables("write").iter().filter_map(read).collect()
+        writes.extend(entry.map(|entry| Write { entry, make, optional }));
+    });
+    writes
 }
 
 fn make(table: &Table<'_>) -> MakeSet {

@@ -78,6 +78,10 @@ pub const MESSAGE_CHARS_MAX: usize = 399;
 /// Cuts the parts of one message so that they have at most `room` characters together. Short ones
 /// stay whole; each long one ends in `…` and gets its share of what they leave.
 pub fn fit<const N: usize>(parts: [String; N], room: usize) -> [String; N] {
+    // No text has more characters than bytes.
+    if parts.iter().map(String::len).sum::<usize>() <= room {
+        return parts;
+    }
     let mut lengths = parts.each_ref().map(|part| part.chars().count());
     lengths.sort_unstable();
     let (mut room, mut left) = (room, N);

@@ -112,12 +112,13 @@ impl Reader {
         };
         // Faulty profiles show their own faults; which names and rungs are meant is not known.
         let known = profiles.as_ref().ok();
-        for (index, table) in top.tables("tools").iter().enumerate() {
+        top.each_table("tools", |table| {
+            let index = file.toolchains.len();
             for key in ["root", "bin", "profiles", "env"] {
                 file.note(format!("tools[{index}].{key}"), table, key);
             }
             file.toolchains.push(self.toolchain(folder, table, known));
-        }
+        });
         file.rungs = rungs(top, known, &mut file.places);
         if let Some(table) = top.table("index") {
             file.note("index.pip", &table, "pip");
@@ -144,7 +145,6 @@ impl Reader {
             check_profile(table, name, known);
         }
         let env = self.env(folder, table);
-        table.done();
         let place = table.source().place(table.span().start);
         let profiles = profiles.into_iter().map(|name| name.value).collect();
         Toolchain { roots, bin, profiles, env, place }

@@ -1,0 +1,180 @@
+//! Reading a long list of tables part by part, so that what was parsed of one part is read and
+//! dropped before the next one is parsed, while all of it is still in the processor's caches.
+//!
+//! What comes out is what comes out of the whole text. A text is cut before lines `[[list]]`
+//! only, and each part must be sound TOML by itself. A sound part ends outside of every string,
+//! list and table, so no cut lies inside of a value, and the line behind it opens a new table of
+//! the list. The first part must not have the list, the ones in between must have nothing else,
+//! and the last must not repeat a key of the first; then no part could change what another one
+//! says. Where any of this does not hold, and where the text has a fault of any kind, nothing
+//! comes out of here and the text is read again as a whole: all faults are found and shown there.
+#![forbid(unsafe_code)]
+
+use super::{Source, Table};
+use std::cell::Cell;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// About how many bytes one part has; what is parsed of it takes thirty times as many.
+const PART_BYTES: usize = 4 << 10;
+
+/// The list that is read part by part, and what lies between the first part and the last.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) list: &'static str,
+    between: Vec<Range<usize>>,
+    unsuited: Cell<bool>,
+}
+
+impl Parts {
+    /// Hands each table of the parts in between to `act`.
+    pub(super) fn each_table(&self, source: &Source, act: &mut dyn FnMut(&Table<'_>)) {
+        for range in &self.between {
+            let part = sound(&source.text[range.clone()]);
+            let suited = part.filter(|part| part.get_ref().keys().all(|key| is(key, self.list)));
+            let Some(part) = suited else { return self.unsuited.set(true) };
+            Table::new(source, part.span(), part.get_ref(), range.start).each_item(self.list, act);
+        }
+    }
+}
+
+/// Reads a text part by part; nothing where that is not possible or where it has a fault.
+pub(super) fn read<T>(
+    source: &Source,
+    list: &'static str,
+    read: impl Fn(&Table<'_>) -> Option<T>,
+) -> Option<T> {
+    read_parts(source, list, PART_BYTES, read)
+}
+
+fn read_parts<T>(
+    source: &Source,
+    list: &'static str,
+    part_bytes: usize,
+    read: impl Fn(&Table<'_>) -> Option<T>,
+) -> Option<T> {
+    let cuts = cuts(&source.text, list, part_bytes);
+    let [first, .., last] = cuts[..] else { return None };
+    let (head, tail) = (sound(&source.text[..first])?, sound(&source.text[last..])?);
+    let repeated = |key| head.get_ref().contains_key(key);
+    if repeated(list) || tail.get_ref().keys().any(|key| repeated(key.get_ref().as_ref())) {
+        return None;
+    }
+    let between = cuts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+    let parts = Parts { list, between, unsuited: Cell::new(false) };
+    let mut top = Table::new(source, head.span(), head.get_ref(), 0);
+    top.entries.extend(Table::new(source, tail.span(), tail.get_ref(), last).entries);
+    top.parts = Some(&parts);
+    let result = read(&top);
+    top.done();
+    let faults = std::mem::take(&mut *source.faults.borrow_mut());
+    result.filter(|_| faults.is_empty() && !parts.unsuited.get())
+}
+
+/// Finds the places before which a text may be cut: the first line that opens a table of the
+/// list, and such lines after about as many bytes as a part has.
+fn cuts(text: &str, list: &str, part_bytes: usize) -> Vec<usize> {
+    let line = format!("\n[[{list}]]\n");
+    let mut cuts = Vec::new();
+    for (at, _) in text.match_indices(&line) {
+        if cuts.last().is_none_or(|last| at - last >= part_bytes) {
+            cuts.push(at + 1);
+        }
+    }
+    cuts
+}
+
+fn sound(text: &str) -> Option<Spanned<DeTable<'_>>> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    errors.is_empty().then_some(table)
+}
+
+fn is(key: &Spanned<toml::de::DeString<'_>>, name: &str) -> bool {
+    key.get_ref() == name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that a reader can see, with its places.
+    fn seen(top: &Table<'_>) -> Option<Vec<String>> {
+        let mut seen = vec![format!("{:?}", top.string("name"))];
+        for list in ["tool", "refuse"] {
+            top.each_table(list, |table| {
+                let (id, span) = (table.required("id"), table.span());
+                let sub = table.string_map("sub");
+                seen.push(format!("{list} {span:?} {:?} {id:?} {sub:?}", table.key_span("id")));
+            });
+        }
+        Some(seen)
+    }
+
+    /// Reads as a whole, and part by part where that is possible, with every cut that there is.
+    fn both(text: &str) -> (Result<Vec<String>, String>, Option<Vec<String>>) {
+        let whole = Source::new("a.toml", text).read(seen);
+        let whole = whole.map(|(seen, _)| seen).map_err(|faults| faults.to_string());
+        let source = Source::new("a.toml", text);
+        let parted = read_parts(&source, "tool", 0, seen);
+        assert_eq!(source.fault_count(), 0, "nothing is left behind: {text}");
+        let again = source.read(seen).map(|(seen, _)| seen);
+        assert_eq!(again.map_err(|faults| faults.to_string()), whole, "{text}");
+        (whole, parted)
+    }
+
+    const TOOLS: &str = "\n[[tool]]\nid = \"a\"\n\n[[tool]]\nid = \"é\"\nsub = { x = 'y' }\n\
+                         \n[[tool]]\nid = \"c\"\n[tool.sub]\nz = \"w\"\n\n[[tool]]\nid = \"d\"\n";
+
+    #[test]
+    fn parts_say_what_the_whole_text_says() {
+        for text in [
+            format!("name = \"n\"\n{TOOLS}"),
+            format!("name = \"n\"\n{TOOLS}\n[[refuse]]\nid = \"r\"\n[[refuse]]\nid = \"s\"\n"),
+            format!("{TOOLS}\n[[tool]]\nid = '''\n[tool]\n'''\n{TOOLS}"),
+        ] {
+            let (whole, parted) = both(&text);
+            assert_eq!(whole.as_ref().ok(), parted.as_ref(), "{text}");
+            assert!(parted.is_some_and(|seen| seen.len() > 4), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_cut_is_read_as_a_whole() {
+        for text in [
+            // The lines stand inside of a string, which the last of them does not end.
+            format!("name = '''{TOOLS}'''\n"),
+            format!("name = '''{TOOLS}'''\n{TOOLS}"),
+            format!("{TOOLS}\n[[tool]]\nid = \"\"\"{TOOLS}\"\"\"\n{TOOLS}"),
+            // Other lists stand before, between and on both sides.
+            format!("[[refuse]]\nid = 'r'\n{TOOLS}\n[[refuse]]\nid = 's'\n"),
+            format!("{TOOLS}\n[[refuse]]\nid = 'r'\n{TOOLS}"),
+        ] {
+            let (whole, parted) = both(&text);
+            assert!(whole.is_ok(), "{text}: {whole:?}");
+            assert_eq!(parted, None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_with_a_fault_is_never_read_in_parts() {
+        for text in [
+            format!("tool = []\n{TOOLS}"),
+            format!("[tool]\nid = 'a'\n{TOOLS}"),
+            format!("name = [\n{TOOLS}]\n"),
+            format!("name = 'n'\nname = 'n'\n{TOOLS}"),
+            format!("name = 'n'\n{TOOLS}\n[name]\n"),
+            format!("{TOOLS}id = 'd'\n{TOOLS}"),
+            format!("{TOOLS}idd = 'd'\n{TOOLS}"),
+            format!("{TOOLS}\n[name]\n{TOOLS}"),
+            format!("{TOOLS}\n[other]\n"),
+            format!("{TOOLS}\n[tool]\n{TOOLS}"),
+            format!("{TOOLS}\n[[tool]]\n\n[[tool]]\nid = 'd'\n"),
+            format!("{TOOLS}\nsub = '''\n{TOOLS}"),
+        ] {
+            let (whole, parted) = both(&text);
+            assert!(whole.is_err(), "{text}: {whole:?}");
+            assert_eq!(parted, None, "{text}");
+        }
+    }
+}
