@@ -293,6 +293,9 @@ fn every_file_is_part_of_the_tree() {
         "tests/suite/main.rs",
         "tests/probe/main.rs",
         "tests/support/mod.rs",
+        "tests/bench-peers/main.rs",
+        "tests/bench/measure.rs",
+        "tests/bench/synthetic.rs",
     ];
     let manifests = MANIFESTS.map(|folder| {
         let text = fs::read_to_string(top().join(folder).join("Cargo.toml"));
