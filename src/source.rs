@@ -12,10 +12,10 @@ mod table;
 pub use table::Table;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use toml::de::DeTable;
 
 /// Longest configuration file that is read, in bytes. Ten thousand templates with everything that
@@ -31,7 +31,8 @@ pub const SIZE_BYTES_MAX: u64 = 1 << 53;
 pub struct Source {
     name: PathBuf,
     text: String,
-    faults: RefCell<Vec<Fault>>,
+    /// Behind a lock because a long text is read on two threads.
+    faults: Mutex<Vec<Fault>>,
 }
 
 #[derive(Debug, Clone)]
@@ -112,7 +113,7 @@ impl<T> At<T> {
 impl Source {
     /// Takes a text that is known under `name` in messages.
     pub fn new(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
-        Self { name: name.into(), text: text.into(), faults: RefCell::default() }
+        Self { name: name.into(), text: text.into(), faults: Mutex::default() }
     }
 
     /// Returns the name shown in messages.
@@ -144,15 +145,19 @@ impl Source {
         format!("{}:{line}:{col}", self.name.display())
     }
 
+    fn faults(&self) -> MutexGuard<'_, Vec<Fault>> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns how many faults were recorded so far.
     pub fn fault_count(&self) -> usize {
-        self.faults.borrow().len()
+        self.faults().len()
     }
 
     /// Records a fault at `span`, with a hint on how to mend it.
     pub fn fault(&self, span: &Range<usize>, title: impl Into<String>, hint: impl Into<String>) {
         let fault = Fault { span: span.clone(), title: title.into(), hint: hint.into() };
-        self.faults.borrow_mut().push(fault);
+        self.faults().push(fault);
     }
 
     /// Parses the text and lets `read` walk its top table; gives the result of `read`
@@ -174,7 +179,7 @@ impl Source {
         top.done();
         drop(table);
         match result {
-            Some(value) if self.faults.borrow().is_empty() => Ok((value, self)),
+            Some(value) if self.faults().is_empty() => Ok((value, self)),
             _ => Err(self.finish()),
         }
     }
@@ -200,12 +205,12 @@ impl Source {
     /// # Errors
     /// All faults that the check recorded.
     pub fn checked(&self) -> Result<(), Faults> {
-        if self.faults.borrow().is_empty() { Ok(()) } else { Err(self.finish()) }
+        if self.faults().is_empty() { Ok(()) } else { Err(self.finish()) }
     }
 
     /// Renders what was recorded.
     fn finish(&self) -> Faults {
-        let mut faults = self.faults.borrow().clone();
+        let mut faults = self.faults().clone();
         faults.sort_by_key(|fault| fault.span.start);
         let name = self.name.display().to_string();
         // Only the lines of a fault are shown, and only they are looked at, since a long file may

@@ -27,6 +27,8 @@ pub(super) struct TemplateMarks {
     pub(super) access: Range<usize>,
     pub(super) matches: Vec<Range<usize>>,
     pub(super) no_matches: Vec<Range<usize>>,
+    /// Whether its table has a fault.
+    pub(super) is_faulty: bool,
 }
 
 /// Where the parts of a catalog stand that are checked here.
@@ -41,9 +43,8 @@ pub(super) struct Marks {
     pub(super) ask_profile: Option<At<String>>,
     /// What the file says that it is knowingly weaker in.
     pub(super) weaker: Vec<At<String>>,
-    /// Templates with another fault, or of calls that more than one could fit: their examples
-    /// would only say so again.
-    pub(super) unclear: HashSet<usize>,
+    /// Templates of calls that more than one could fit.
+    pub(super) ambiguous: HashSet<usize>,
 }
 
 /// Records every fault of a catalog that its shape does not show.
@@ -57,7 +58,8 @@ pub(super) fn check(
         if let Some(profiles) = profiles {
             check_profile(source, template, at, (profiles, &catalog.policy.profiles));
         }
-        if !marks.unclear.contains(&number) {
+        // Examples of a template that has a fault already would only say so again.
+        if !at.is_faulty && !marks.ambiguous.contains(&number) {
             check_examples(source, catalog, template, at);
         }
     }

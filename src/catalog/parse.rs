@@ -15,7 +15,6 @@ use crate::profile::Profiles;
 use crate::record::{Digest, Verdict};
 use crate::source::{At, Faults, Source, Table};
 use sha2::{Digest as _, Sha256};
-use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
@@ -86,20 +85,10 @@ fn read(top: &Table<'_>, check: impl Fn(&Source, &Catalog, &Marks)) -> Option<Ca
             None
         }
     };
-    let (mut templates, mut marks, mut faulty) = (Vec::new(), Vec::new(), HashSet::new());
     let policy = head.as_ref().map(|head| &head.policy);
-    top.each_table("tool", |table| {
-        let before = top.source().fault_count();
-        let read = tool::read(table, policy.map(|policy| policy.profiles.as_slice()));
-        table.done();
-        if let Some((template, at)) = read {
-            if top.source().fault_count() > before {
-                faulty.insert(templates.len());
-            }
-            templates.push(template);
-            marks.push(at);
-        }
-    });
+    let profiles = policy.map(|policy| policy.profiles.as_slice());
+    let tools = top.map_tables("tool", |table| tool::read(table, profiles));
+    let (templates, marks): (Vec<_>, Vec<_>) = tools.into_iter().unzip();
     let (mut refusals, mut instead) = (Vec::new(), Vec::new());
     top.each_table("refuse", |table| refusals.extend(read_refusal(table, policy)));
     top.each_table("instead", |table| instead.extend(read_instead(table)));
@@ -114,7 +103,7 @@ fn read(top: &Table<'_>, check: impl Fn(&Source, &Catalog, &Marks)) -> Option<Ca
         policy: span,
         ask_profile,
         weaker,
-        unclear: &index.ambiguous | &faulty,
+        ambiguous: index.ambiguous,
     };
     let catalog = Catalog {
         file: PathBuf::new(),

@@ -24,13 +24,20 @@ pub(super) const DECISIONS: [(&str, Verdict); 3] =
 const FORMS: [(&str, Form); 3] = [("sep", Form::Sep), ("eq", Form::Eq), ("att", Form::Att)];
 
 /// Reads one template; `profiles` is absent where the policy itself is faulty.
-///
-/// Every key is read before a missing one ends the reading, so that none of the others is
-/// taken for an unknown one.
 pub(super) fn read(
     table: &Table<'_>,
     profiles: Option<&[String]>,
 ) -> Option<(Template, TemplateMarks)> {
+    let before = table.source().fault_count();
+    let (template, mut marks) = read_all(table, profiles)?;
+    table.done();
+    marks.is_faulty = table.source().fault_count() > before;
+    Some((template, marks))
+}
+
+/// Every key is read before a missing one ends the reading, so that none of the others is
+/// taken for an unknown one.
+fn read_all(table: &Table<'_>, profiles: Option<&[String]>) -> Option<(Template, TemplateMarks)> {
     let (id, describe) = (read_id(table), table.required("describe"));
     let program = program_name(table, "program");
     let aliases = distinct_list(table, "aliases");
@@ -95,7 +102,8 @@ pub(super) fn read(
     check_opaque(table, &template);
     let names = std::iter::once(program).chain(aliases).collect();
     let (id, access) = (id.span, table.key_span("access"));
-    Some((template, TemplateMarks { id, names, access, matches: spans, no_matches: no_spans }))
+    let (matches, no_matches, is_faulty) = (spans, no_spans, false);
+    Some((template, TemplateMarks { id, names, access, matches, no_matches, is_faulty }))
 }
 
 fn read_id(table: &Table<'_>) -> Option<At<String>> {

@@ -11,31 +11,73 @@
 #![forbid(unsafe_code)]
 
 use super::{Source, Table};
-use std::cell::Cell;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use toml::Spanned;
 use toml::de::DeTable;
 
 /// About how many bytes one part has; what is parsed of it takes thirty times as many.
 const PART_BYTES: usize = 4 << 10;
 
+/// Fewer parts are read before a second thread has begun.
+const THREAD_PARTS_MIN: usize = 32;
+
 /// The list that is read part by part, and what lies between the first part and the last.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) list: &'static str,
     between: Vec<Range<usize>>,
-    unsuited: Cell<bool>,
+    unsuited: AtomicBool,
 }
 
 impl Parts {
     /// Hands each table of the parts in between to `act`.
     pub(super) fn each_table(&self, source: &Source, act: &mut dyn FnMut(&Table<'_>)) {
-        for range in &self.between {
+        self.each_table_of(&self.between, source, act);
+    }
+
+    fn each_table_of(
+        &self,
+        ranges: &[Range<usize>],
+        source: &Source,
+        act: &mut dyn FnMut(&Table<'_>),
+    ) {
+        for range in ranges {
             let part = sound(&source.text[range.clone()]);
             let suited = part.filter(|part| part.get_ref().keys().all(|key| is(key, self.list)));
-            let Some(part) = suited else { return self.unsuited.set(true) };
+            let Some(part) = suited else { return self.unsuited.store(true, Ordering::Relaxed) };
             Table::new(source, part.span(), part.get_ref(), range.start).each_item(self.list, act);
         }
+    }
+
+    /// Gives what `act` makes of each table of the parts in between, on two threads where they are
+    /// many.
+    pub(super) fn map_tables<R: Send>(
+        &self,
+        source: &Source,
+        act: &(impl Fn(&Table<'_>) -> Option<R> + Sync),
+    ) -> Vec<R> {
+        let read = |ranges| {
+            let mut all = Vec::new();
+            self.each_table_of(ranges, source, &mut |table| all.extend(act(table)));
+            all
+        };
+        if self.between.len() < THREAD_PARTS_MIN {
+            return read(&self.between);
+        }
+        let (first, second) = self.between.split_at(self.between.len() / 2);
+        thread::scope(|scope| {
+            let other = thread::Builder::new().spawn_scoped(scope, || read(second));
+            let mut all = read(first);
+            all.extend(match other.map(|other| other.join()) {
+                Ok(Ok(rest)) => rest,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                // A host that gives no thread gives the time instead.
+                Err(_) => read(second),
+            });
+            all
+        })
     }
 }
 
@@ -62,14 +104,14 @@ fn read_parts<T>(
         return None;
     }
     let between = cuts.windows(2).map(|pair| pair[0]..pair[1]).collect();
-    let parts = Parts { list, between, unsuited: Cell::new(false) };
+    let parts = Parts { list, between, unsuited: AtomicBool::new(false) };
     let mut top = Table::new(source, head.span(), head.get_ref(), 0);
     top.entries.extend(Table::new(source, tail.span(), tail.get_ref(), last).entries);
     top.parts = Some(&parts);
     let result = read(&top);
     top.done();
-    let faults = std::mem::take(&mut *source.faults.borrow_mut());
-    result.filter(|_| faults.is_empty() && !parts.unsuited.get())
+    let faults = std::mem::take(&mut *source.faults());
+    result.filter(|_| faults.is_empty() && !parts.unsuited.load(Ordering::Relaxed))
 }
 
 /// Finds the places before which a text may be cut: the first line that opens a table of the
@@ -109,6 +151,16 @@ mod tests {
             });
         }
         Some(seen)
+    }
+
+    /// Everything that a reader on two threads can see.
+    fn seen_by_two(top: &Table<'_>) -> Option<Vec<String>> {
+        let read = |table: &Table<'_>| {
+            let (id, span) = (table.required("id"), table.span());
+            let sub = table.string_map("sub");
+            Some(format!("{span:?} {:?} {id:?} {sub:?}", table.key_span("id")))
+        };
+        Some(top.map_tables("tool", read))
     }
 
     /// Reads as a whole, and part by part where that is possible, with every cut that there is.
@@ -175,6 +227,23 @@ mod tests {
             let (whole, parted) = both(&text);
             assert!(whole.is_err(), "{text}: {whole:?}");
             assert_eq!(parted, None, "{text}");
+        }
+    }
+
+    #[test]
+    fn two_threads_say_what_one_says() {
+        let text = TOOLS.repeat(THREAD_PARTS_MIN);
+        let whole = Source::new("a.toml", text.as_str()).read(seen_by_two);
+        let (whole, source) = whole.expect("sound");
+        assert_eq!(whole.len(), 4 * THREAD_PARTS_MIN);
+        assert_eq!(read_parts(&source, "tool", 0, seen_by_two), Some(whole));
+        for share in [1, 3] {
+            let (before, after) = text.split_at(text.len() / 4 * share);
+            let faulty = format!("{before}{}", after.replacen("\nid = ", "\nidd = ", 1));
+            let source = Source::new("a.toml", faulty);
+            assert_eq!(read_parts(&source, "tool", 0, seen_by_two), None);
+            let faults = source.read_list("tool", seen_by_two).expect_err("an unknown key");
+            assert_eq!(faults.titles(), ["`id` is missing", "unknown key `idd`"]);
         }
     }
 }

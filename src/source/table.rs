@@ -258,6 +258,19 @@ impl<'s> Table<'s> {
         self.each_item(key, &mut act);
     }
 
+    /// Reads a list of tables as [`Table::each_table`] does; gives what `act` makes of each, in
+    /// their order. A long list is read on two threads.
+    pub fn map_tables<R: Send>(
+        &self,
+        key: &'static str,
+        act: impl Fn(&Table<'_>) -> Option<R> + Sync,
+    ) -> Vec<R> {
+        let parts = self.parts.filter(|parts| parts.list == key);
+        let mut all = parts.map_or_else(Vec::new, |parts| parts.map_tables(self.source, &act));
+        self.each_item(key, &mut |table| all.extend(act(table)));
+        all
+    }
+
     pub(super) fn each_item(&self, key: &'static str, act: &mut dyn FnMut(&Table<'_>)) {
         let Some(value) = self.get(key) else { return };
         let Some(items) = value.items() else {
