@@ -17,6 +17,7 @@ mod index;
 mod kinds;
 mod lint;
 mod matching;
+mod options;
 mod parse;
 mod render;
 mod shape;

@@ -6,22 +6,19 @@
 
 use super::kinds::{Kind, Spec};
 use super::lint::TemplateMarks;
+use super::options::{OPTIONS_MAX, check_cluster, check_option_name, read_groups, read_options};
 use super::parse::{
     check_profile, check_program_name, distinct_list, known_word, one_of, program_name,
     required_list, required_one_of,
 };
 use super::shape::ARGS_MAX;
-use super::template::{Form, Group, Guard, Operands, Opt, Scan, Template, UNLISTED, Value};
+use super::template::{Guard, Operands, Scan, Template, UNLISTED};
 use crate::record::{Access, Digest, Verdict};
 use crate::source::{At, Table, check_variable};
 use std::ops::Range;
 
-/// Most flags and value options of one template, so that one word of bits can hold them.
-const OPTIONS_MAX: usize = 64;
-
 pub(super) const DECISIONS: [(&str, Verdict); 3] =
     [("auto", Verdict::Auto), ("ask", Verdict::Ask), ("refuse", Verdict::Refuse)];
-const FORMS: [(&str, Form); 3] = [("sep", Form::Sep), ("eq", Form::Eq), ("att", Form::Att)];
 
 /// Reads one template; `profiles` is absent where the policy itself is faulty.
 pub(super) fn read(
@@ -121,7 +118,7 @@ fn parted(list: Vec<At<String>>) -> (Vec<String>, Vec<Range<usize>>) {
 }
 
 /// Drops the places.
-fn plain(list: Vec<At<String>>) -> Vec<String> {
+pub(super) fn plain(list: Vec<At<String>>) -> Vec<String> {
     list.into_iter().map(|word| word.value).collect()
 }
 
@@ -198,100 +195,8 @@ fn read_decision(table: &Table<'_>) -> (Option<Access>, Option<Verdict>) {
     (access, decision)
 }
 
-fn read_options(table: &Table<'_>) -> Vec<Opt> {
-    let mut named = Vec::new();
-    for flag in table.strings("flags") {
-        check_option_name(table, &flag);
-        named.push((flag, None));
-    }
-    table.each_table("values", |value| {
-        let name = value.required("name");
-        let kind = read_spec(value, Kind::OF_VALUES);
-        let forms = name.as_ref().map(|name| read_forms(value, name)).unwrap_or_default();
-        if name.is_none() {
-            value.strings("forms");
-        }
-        if let (Some(name), Some(spec)) = (name, kind) {
-            check_option_name(table, &name);
-            named.push((name, Some(Box::new(Value { spec, forms }))));
-        }
-    });
-    if named.len() > OPTIONS_MAX {
-        let title = format!("{} flags and values, at most {OPTIONS_MAX} fit", named.len());
-        table.source().fault(
-            table.span(),
-            title,
-            "split the template by subcommand, or leave rare options out",
-        );
-    }
-    let mut options: Vec<Opt> = Vec::new();
-    for (name, value) in named {
-        if options.iter().any(|opt| opt.name == name.value) {
-            let title = format!("the option `{}` is listed twice", name.value);
-            table.source().fault(&name.span, title, "keep one of them");
-        } else {
-            options.push(Opt { name: name.value, value, repeat: false });
-        }
-    }
-    for name in distinct_list(table, "repeat") {
-        match options.iter_mut().find(|opt| opt.name == name.value) {
-            Some(opt) => opt.repeat = true,
-            None => undeclared(table, "repeat", &name),
-        }
-    }
-    options.sort_by(|a, b| a.order_to(&b.name));
-    options
-}
-
-fn undeclared(table: &Table<'_>, key: &str, name: &At<String>) {
-    let title = format!("`{key}` names `{}`, which is not in `flags` or `values`", name.value);
-    table.source().fault(&name.span, title, "add it there, or take it out here");
-}
-
-fn check_option_name(table: &Table<'_>, name: &At<String>) {
-    let text = name.value.as_str();
-    let fits = text.len() >= 2 && text != "--" && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if !text.starts_with('-') || !fits {
-        let title = format!("`{text}` is not an option: `-`, then printable ASCII");
-        table.source().fault(
-            &name.span,
-            title,
-            "write it as it is typed, such as `-n` or `--name`",
-        );
-    }
-}
-
-fn read_forms(value: &Table<'_>, name: &At<String>) -> Vec<Form> {
-    let long = name.value.starts_with("--");
-    if name.value.contains('=') || (!long && name.value.len() != 2) {
-        let title = format!("`{}` cannot take a value", name.value);
-        let hint = "a value option is `-x` or `--name`, without `=`";
-        value.source().fault(&name.span, title, hint);
-    }
-    let mut forms = Vec::new();
-    for word in required_list(value, "forms") {
-        let form = known_word(value, "forms", &word, &FORMS);
-        if form == Some(Form::Att) && long {
-            value.source().fault(
-                &word.span,
-                "`att` needs an option of one letter",
-                "use \"eq\" for --name=VALUE",
-            );
-        }
-        if form == Some(Form::Eq) && !long {
-            value.source().fault(
-                &word.span,
-                "`eq` needs an option that starts with `--`",
-                "use \"att\" for -nVALUE",
-            );
-        }
-        forms.extend(form);
-    }
-    forms
-}
-
 /// Reads a kind, which is one of `known`, and its refinements.
-fn read_spec(table: &Table<'_>, known: &[(&str, Kind)]) -> Option<Spec> {
+pub(super) fn read_spec(table: &Table<'_>, known: &[(&str, Kind)]) -> Option<Spec> {
     let kind = required_one_of(table, "kind", known);
     let spec = Spec {
         kind: kind.unwrap_or(Kind::None),
@@ -388,45 +293,6 @@ fn read_operands(table: &Table<'_>, subs: &[Vec<At<String>>]) -> Option<Operands
     let count = |at: Option<At<u64>>| at.and_then(|at| usize::try_from(at.value).ok());
     let (min, max) = (count(min).unwrap_or(0), count(max).unwrap_or(0));
     Some(Operands { spec, min, max, only_sub: only_sub.map(|only| only.value) })
-}
-
-fn check_cluster(table: &Table<'_>, options: &[Opt]) {
-    let letter = |opt: &Opt| {
-        opt.value.is_none()
-            && matches!(opt.name.as_bytes(), [b'-', letter] if letter.is_ascii_alphanumeric())
-    };
-    if !options.iter().all(letter) {
-        let hint = "list flags of one letter or digit only, and no values";
-        table.source().fault(
-            &table.key_span("cluster"),
-            "`cluster` would make other options ambiguous",
-            hint,
-        );
-    }
-}
-
-fn read_groups(table: &Table<'_>, options: &[Opt]) -> Vec<Group> {
-    let mut groups = Vec::new();
-    for names in table.string_lists("required_any") {
-        if names.is_empty() {
-            let title = "a group of `required_any` is empty: nothing could satisfy it";
-            table.source().fault(
-                &table.key_span("required_any"),
-                title,
-                "name at least one option in each group",
-            );
-        }
-        let mut mask = 0;
-        for name in &names {
-            match options.iter().position(|opt| opt.name == name.value) {
-                Some(bit) if bit < OPTIONS_MAX => mask |= 1 << bit,
-                Some(_) => {}
-                None => undeclared(table, "required_any", name),
-            }
-        }
-        groups.push(Group { names: plain(names), mask });
-    }
-    groups
 }
 
 fn read_env(table: &Table<'_>) -> Vec<(String, String)> {
