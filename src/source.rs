@@ -9,6 +9,7 @@
 mod parts;
 mod table;
 
+pub use parts::in_halves;
 pub use table::Table;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -107,6 +108,12 @@ pub struct At<T> {
 impl<T> At<T> {
     fn new(value: T, span: Range<usize>) -> Self {
         Self { value, span }
+    }
+}
+
+impl At<&str> {
+    fn owned(self) -> At<String> {
+        At { value: self.value.to_owned(), span: self.span }
     }
 }
 

@@ -132,7 +132,7 @@ pub(super) fn subcommand(unfit: Unfit, name: &str, program: &Program) -> Refusal
 
 /// An argv that does not fit the template that its program and subcommand select.
 pub(super) fn argv(unfit: Unfit, template: &Template) -> Refusal {
-    let example = template.matches.first().map_or("", String::as_str);
+    let example = template.matches.first().map_or("", |line| &line.value);
     let mut next = format!("try: {example}");
     let is_flag = matches!(
         unfit.code,

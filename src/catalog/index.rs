@@ -6,7 +6,7 @@
 
 use super::lint::TemplateMarks;
 use super::parse::Listed;
-use super::template::{Form, Instead, ListedRefusal, Opt, Program, Route, Template};
+use super::template::{Instead, ListedRefusal, Program, Route, Template};
 use crate::source::{At, Source};
 use std::collections::{HashMap, HashSet};
 
@@ -36,12 +36,11 @@ pub(super) fn build(
             let title = format!("the id `{}` is used twice", template.id);
             source.fault(&at.id, title, "give one of them another id");
         }
-        check_hidden(source, template, at);
-        check_forbid(source, template, at);
-        for name in &at.names {
-            let program = index.programs.entry(name.value.clone()).or_default();
+        for name in std::iter::once(&template.program).chain(&template.aliases) {
+            let program = index.programs.entry(name.clone()).or_default();
             program.globals.extend(template.globals.iter().cloned());
             let route = |sub: &Vec<String>| Route { sub: sub.clone(), template: number };
+            program.routes.reserve_exact(template.subs.len());
             program.routes.extend(template.subs.iter().map(route));
             let no_sub = program.routes.len() == 1 && program.routes[0].sub.is_empty();
             program.only = no_sub.then_some(number);
@@ -98,61 +97,13 @@ fn check_overlap(
             let other = &templates[second.template.min(first.template)].id;
             let call = format!("{name} {}", second.sub.join(" "));
             let title = format!("`{}` fits the template `{other}` as well", call.trim_end());
-            let place = at.names.iter().find(|at| at.value == name);
-            let span = place.map_or(&at.id, |at| &at.span);
+            let aliases = &templates[second.template.max(first.template)].aliases;
+            let alias = aliases.iter().position(|alias| alias == name);
+            let span = alias.and_then(|alias| at.aliases.get(alias)).unwrap_or(&at.program);
             source.fault(span, title, "a call must select at most one template");
         }
     }
     ambiguous
-}
-
-/// Returns whether a text is an option with its value written as one.
-fn joins(opt: &Opt, text: &str) -> bool {
-    let Some(rest) = text.strip_prefix(opt.name.as_str()).filter(|rest| !rest.is_empty()) else {
-        return false;
-    };
-    opt.value.as_ref().is_some_and(|value| {
-        value.forms.iter().any(|form| match form {
-            Form::Att => true,
-            Form::Eq => rest.starts_with('='),
-            Form::Sep => false,
-        })
-    })
-}
-
-/// Checks that no flag is spelled like another option with its value, which it would hide: then
-/// less of a template would let more pass.
-fn check_hidden(source: &Source, template: &Template, at: &TemplateMarks) {
-    let options = &template.options;
-    for flag in options {
-        if let Some(hidden) = options.iter().find(|opt| joins(opt, &flag.name)) {
-            let title = format!("`{}` is also `{}` with a value", flag.name, hidden.name);
-            let hint = "take it out; the other one accepts it where its kind does";
-            source.fault(&at.id, title, hint);
-        }
-    }
-}
-
-/// Checks that `forbid` names nothing that the template accepts, so that it can only choose
-/// words.
-fn check_forbid(source: &Source, template: &Template, at: &TemplateMarks) {
-    let letters = |flag: &str| {
-        let listed = |ch: char| template.option(&format!("-{ch}")).is_some();
-        template.cluster
-            && flag.len() > 2
-            && !flag.starts_with("--")
-            && flag.chars().skip(1).all(listed)
-    };
-    for (flag, _) in &template.forbid {
-        let accepted = template.option(flag).is_some()
-            || letters(flag)
-            || template.options.iter().any(|opt| joins(opt, flag));
-        if accepted {
-            let title = format!("`forbid` names `{flag}`, which the template accepts");
-            let hint = "take it out of `forbid`, or out of the template";
-            source.fault(&at.id, title, hint);
-        }
-    }
 }
 
 impl Index {

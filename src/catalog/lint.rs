@@ -10,10 +10,13 @@ use super::Catalog;
 use super::template::Template;
 use crate::profile::{NetworkMode, Profile, Profiles, Root};
 use crate::record::{Access, Refusal, TOOLS};
-use crate::source::{At, Source};
+use crate::source::{At, Source, in_halves};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::ops::Range;
+
+/// Fewer templates are checked before a second thread has begun.
+const THREAD_TEMPLATES_MIN: usize = 512;
 
 /// What stands in `[policy].weaker` for the `[policy]` table itself.
 const POLICY: &str = "policy";
@@ -22,11 +25,10 @@ const POLICY: &str = "policy";
 #[derive(Debug)]
 pub(super) struct TemplateMarks {
     pub(super) id: Range<usize>,
-    /// The program's name and its aliases.
-    pub(super) names: Vec<At<String>>,
+    pub(super) program: Range<usize>,
+    /// In the order of the template's aliases.
+    pub(super) aliases: Vec<Range<usize>>,
     pub(super) access: Range<usize>,
-    pub(super) matches: Vec<Range<usize>>,
-    pub(super) no_matches: Vec<Range<usize>>,
     /// Whether its table has a fault.
     pub(super) is_faulty: bool,
 }
@@ -54,15 +56,18 @@ pub(super) fn check(
     marks: &Marks,
     profiles: Option<&Profiles>,
 ) {
-    for (number, (template, at)) in catalog.templates.iter().zip(&marks.templates).enumerate() {
-        if let Some(profiles) = profiles {
-            check_profile(source, template, at, (profiles, &catalog.policy.profiles));
+    in_halves(catalog.templates.len(), THREAD_TEMPLATES_MIN, |numbers| {
+        for number in numbers {
+            let (template, at) = (&catalog.templates[number], &marks.templates[number]);
+            if let Some(profiles) = profiles {
+                check_profile(source, template, at, (profiles, &catalog.policy.profiles));
+            }
+            // Examples of a template that has a fault already would only say so again.
+            if !at.is_faulty && !marks.ambiguous.contains(&number) {
+                check_examples(source, catalog, template);
+            }
         }
-        // Examples of a template that has a fault already would only say so again.
-        if !at.is_faulty && !marks.ambiguous.contains(&number) {
-            check_examples(source, catalog, template, at);
-        }
-    }
+    });
     for advice in &marks.advice {
         check_advice(source, catalog, advice);
     }
@@ -86,11 +91,13 @@ fn check_profile(
     at: &TemplateMarks,
     (profiles, listed): (&Profiles, &[String]),
 ) {
-    let who = format!("template `{}`", template.id);
     match profiles.get(&template.profile) {
         // One that the file does not list either is a fault of its own already.
         None if !listed.contains(&template.profile) => {}
-        None => unknown_profile(source, &at.id, &who, &template.profile, profiles),
+        None => {
+            let who = format!("template `{}`", template.id);
+            unknown_profile(source, &at.id, &who, &template.profile, profiles);
+        }
         Some(profile) => {
             if let Some((what, hint)) = grants_more(profile, template.access) {
                 let title = format!(
@@ -131,12 +138,12 @@ fn grants_more(profile: &Profile, access: Access) -> Option<(String, &'static st
     Some((format!("it writes `{}`, outside of the workspace", outside.entry.path), hint))
 }
 
-fn check_examples(source: &Source, catalog: &Catalog, template: &Template, at: &TemplateMarks) {
+fn check_examples(source: &Source, catalog: &Catalog, template: &Template) {
     let decide = |line: &str| -> Result<&Template, Refusal> {
         let argv = catalog.split(OsStr::new(line))?;
         catalog.decide(&argv).map(|matched| matched.template)
     };
-    for (line, span) in template.matches.iter().zip(&at.matches) {
+    for At { value: line, span } in &template.matches {
         match decide(line) {
             Ok(found) if std::ptr::eq(found, template) => {}
             Ok(found) => {
@@ -150,7 +157,7 @@ fn check_examples(source: &Source, catalog: &Catalog, template: &Template, at: &
             }
         }
     }
-    for (line, span) in template.no_matches.iter().zip(&at.no_matches) {
+    for At { value: line, span } in &template.no_matches {
         if decide(line).is_ok_and(|found| std::ptr::eq(found, template)) {
             let hint = "take out what lets it pass, or the example";
             source.fault(span, "this `no_match` example fits the template", hint);

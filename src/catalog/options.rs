@@ -4,9 +4,10 @@
 
 use super::kinds::Kind;
 use super::parse::{distinct_list, known_word, required_list};
-use super::template::{Form, Group, Opt, Value};
+use super::template::{Form, Group, Opt, Template, Value};
 use super::tool::{plain, read_spec};
 use crate::source::{At, Table};
+use std::ops::Range;
 
 /// Most flags and value options of one template, so that one word of bits can hold them.
 pub(super) const OPTIONS_MAX: usize = 64;
@@ -14,11 +15,19 @@ pub(super) const OPTIONS_MAX: usize = 64;
 const FORMS: [(&str, Form); 3] = [("sep", Form::Sep), ("eq", Form::Eq), ("att", Form::Att)];
 
 pub(super) fn read_options(table: &Table<'_>) -> Vec<Opt> {
-    let mut named = Vec::new();
-    for flag in table.strings("flags") {
-        check_option_name(table, &flag);
-        named.push((flag, None));
-    }
+    let mut options: Vec<Opt> = Vec::new();
+    let mut listed = 0;
+    let mut add = |name: At<String>, value| {
+        check_option_name(table, &name);
+        listed += 1;
+        if options.iter().any(|opt| opt.name == name.value) {
+            let title = format!("the option `{}` is listed twice", name.value);
+            table.source().fault(&name.span, title, "keep one of them");
+        } else {
+            options.push(Opt { name: name.value, value, repeat: false });
+        }
+    };
+    table.strings("flags").into_iter().for_each(|flag| add(flag, None));
     table.each_table("values", |value| {
         let name = value.required("name");
         let kind = read_spec(value, Kind::OF_VALUES);
@@ -27,26 +36,16 @@ pub(super) fn read_options(table: &Table<'_>) -> Vec<Opt> {
             value.strings("forms");
         }
         if let (Some(name), Some(spec)) = (name, kind) {
-            check_option_name(table, &name);
-            named.push((name, Some(Box::new(Value { spec, forms }))));
+            add(name, Some(Box::new(Value { spec, forms })));
         }
     });
-    if named.len() > OPTIONS_MAX {
-        let title = format!("{} flags and values, at most {OPTIONS_MAX} fit", named.len());
+    if listed > OPTIONS_MAX {
+        let title = format!("{listed} flags and values, at most {OPTIONS_MAX} fit");
         table.source().fault(
             table.span(),
             title,
             "split the template by subcommand, or leave rare options out",
         );
-    }
-    let mut options: Vec<Opt> = Vec::new();
-    for (name, value) in named {
-        if options.iter().any(|opt| opt.name == name.value) {
-            let title = format!("the option `{}` is listed twice", name.value);
-            table.source().fault(&name.span, title, "keep one of them");
-        } else {
-            options.push(Opt { name: name.value, value, repeat: false });
-        }
     }
     for name in distinct_list(table, "repeat") {
         match options.iter_mut().find(|opt| opt.name == name.value) {
@@ -142,4 +141,53 @@ pub(super) fn read_groups(table: &Table<'_>, options: &[Opt]) -> Vec<Group> {
         groups.push(Group { names: plain(names), mask });
     }
     groups
+}
+
+/// Returns whether a text is an option with its value written as one.
+fn joins(opt: &Opt, text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(opt.name.as_str()).filter(|rest| !rest.is_empty()) else {
+        return false;
+    };
+    opt.value.as_ref().is_some_and(|value| {
+        value.forms.iter().any(|form| match form {
+            Form::Att => true,
+            Form::Eq => rest.starts_with('='),
+            Form::Sep => false,
+        })
+    })
+}
+
+/// Checks that no flag is spelled like another option with its value, which it would hide: then
+/// less of a template would let more pass.
+pub(super) fn check_hidden(table: &Table<'_>, template: &Template, id: &Range<usize>) {
+    let options = &template.options;
+    for flag in options {
+        if let Some(hidden) = options.iter().find(|opt| joins(opt, &flag.name)) {
+            let title = format!("`{}` is also `{}` with a value", flag.name, hidden.name);
+            let hint = "take it out; the other one accepts it where its kind does";
+            table.source().fault(id, title, hint);
+        }
+    }
+}
+
+/// Checks that `forbid` names nothing that the template accepts, so that it can only choose
+/// words.
+pub(super) fn check_forbid(table: &Table<'_>, template: &Template, id: &Range<usize>) {
+    let letters = |flag: &str| {
+        let listed = |ch: char| template.option(&format!("-{ch}")).is_some();
+        template.cluster
+            && flag.len() > 2
+            && !flag.starts_with("--")
+            && flag.chars().skip(1).all(listed)
+    };
+    for (flag, _) in &template.forbid {
+        let accepted = template.option(flag).is_some()
+            || letters(flag)
+            || template.options.iter().any(|opt| joins(opt, flag));
+        if accepted {
+            let title = format!("`forbid` names `{flag}`, which the template accepts");
+            let hint = "take it out of `forbid`, or out of the template";
+            table.source().fault(id, title, hint);
+        }
+    }
 }

@@ -275,7 +275,7 @@ pub(super) fn one_of<T: Copy>(
     key: &'static str,
     known: &[(&str, T)],
 ) -> Option<T> {
-    known_word(table, key, &table.string(key)?, known)
+    known_word(table, key, &table.word(key)?, known)
 }
 
 /// Reads one of a list of words that must be there.
@@ -284,20 +284,21 @@ pub(super) fn required_one_of<T: Copy>(
     key: &'static str,
     known: &[(&str, T)],
 ) -> Option<T> {
-    known_word(table, key, &table.required(key)?, known)
+    known_word(table, key, &table.required_word(key)?, known)
 }
 
 /// Finds a word in a list of known ones.
 pub(super) fn known_word<T: Copy>(
     table: &Table<'_>,
     key: &str,
-    word: &At<String>,
+    word: &At<impl AsRef<str>>,
     known: &[(&str, T)],
 ) -> Option<T> {
-    let found = known.iter().find(|(name, _)| *name == word.value);
+    let text = word.value.as_ref();
+    let found = known.iter().find(|(name, _)| *name == text);
     if found.is_none() {
         let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-        let title = format!("`{key}` has the unknown value `{}`", word.value);
+        let title = format!("`{key}` has the unknown value `{text}`");
         table.source().fault(&word.span, title, format!("known: {}", names.join(", ")));
     }
     found.map(|(_, value)| *value)

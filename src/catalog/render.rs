@@ -351,13 +351,13 @@ fn section(template: &Template) -> String {
     line("forbidden", forbid.join(", "));
     line("needs in the project", code(template.needs.as_slice()));
     line("program pinned", template.sha256.map_or(String::new(), |it| format!("sha256:{it}")));
-    line("passes", code(&template.matches));
-    line("does not", code(&template.no_matches));
+    line("passes", code(template.matches.iter().map(|line| &line.value)));
+    line("does not", code(template.no_matches.iter().map(|line| &line.value)));
     out
 }
 
-fn code(words: &[String]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+fn code<'t>(words: impl IntoIterator<Item = &'t String>) -> String {
+    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn rule(template: &Template, enabled: bool) -> Value {

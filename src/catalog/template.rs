@@ -7,6 +7,7 @@
 use super::kinds::{Kind, Spec};
 use super::shape::{ARG_BYTES_MAX, ARGS_MAX};
 use crate::record::{Access, Digest, Verdict};
+use crate::source::At;
 
 /// Longest line that a request may give instead of a vector, in bytes.
 pub const LINE_BYTES_MAX: usize = 8192;
@@ -106,9 +107,9 @@ pub struct Template {
     /// The operands.
     pub operands: Operands,
     /// Lines that must fit this template.
-    pub matches: Vec<String>,
+    pub matches: Vec<At<String>>,
     /// Lines that must not fit this template.
-    pub no_matches: Vec<String>,
+    pub no_matches: Vec<At<String>>,
     pub(super) options: Vec<Opt>,
     pub(super) cluster: bool,
     pub(super) permute: bool,

@@ -6,7 +6,10 @@
 
 use super::kinds::{Kind, Spec};
 use super::lint::TemplateMarks;
-use super::options::{OPTIONS_MAX, check_cluster, check_option_name, read_groups, read_options};
+use super::options::{
+    OPTIONS_MAX, check_cluster, check_forbid, check_hidden, check_option_name, read_groups,
+    read_options,
+};
 use super::parse::{
     check_profile, check_program_name, distinct_list, known_word, one_of, program_name,
     required_list, required_one_of,
@@ -15,7 +18,6 @@ use super::shape::ARGS_MAX;
 use super::template::{Guard, Operands, Scan, Template, UNLISTED};
 use crate::record::{Access, Digest, Verdict};
 use crate::source::{At, Table, check_variable};
-use std::ops::Range;
 
 pub(super) const DECISIONS: [(&str, Verdict); 3] =
     [("auto", Verdict::Auto), ("ask", Verdict::Ask), ("refuse", Verdict::Refuse)];
@@ -28,6 +30,9 @@ pub(super) fn read(
     let before = table.source().fault_count();
     let (template, mut marks) = read_all(table, profiles)?;
     table.done();
+    check_opaque(table, &template);
+    check_hidden(table, &template, &marks.id);
+    check_forbid(table, &template, &marks.id);
     marks.is_faulty = table.source().fault_count() > before;
     Some((template, marks))
 }
@@ -62,13 +67,19 @@ fn read_all(table: &Table<'_>, profiles: Option<&[String]>) -> Option<(Template,
     let opaque = table.flag("opaque");
     let (env, sha256, needs) = (read_env(table), read_digest(table), read_needs(table));
     let inject_after_sub = plain(table.strings("inject_after_sub"));
-    let (matches, spans) = parted(required_list(table, "match"));
-    let (no_matches, no_spans) = parted(required_list(table, "no_match"));
+    let (matches, no_matches) = (required_list(table, "match"), required_list(table, "no_match"));
     let (id, program, operands) = (id?, program?, operands?);
+    let marks = TemplateMarks {
+        id: id.span,
+        program: program.span,
+        aliases: aliases.iter().map(|alias| alias.span.clone()).collect(),
+        access: table.key_span("access"),
+        is_faulty: false,
+    };
     let template = Template {
         id: id.value,
-        program: program.value.clone(),
-        aliases: aliases.iter().map(|alias| alias.value.clone()).collect(),
+        program: program.value,
+        aliases: plain(aliases),
         subs: subs.into_iter().map(plain).collect(),
         globals,
         describe: describe?.value,
@@ -96,11 +107,7 @@ fn read_all(table: &Table<'_>, profiles: Option<&[String]>) -> Option<(Template,
         forbid: forbid.into_iter().map(|(name, why)| (name.value, why.value)).collect(),
         offset: table.span().start,
     };
-    check_opaque(table, &template);
-    let names = std::iter::once(program).chain(aliases).collect();
-    let (id, access) = (id.span, table.key_span("access"));
-    let (matches, no_matches, is_faulty) = (spans, no_spans, false);
-    Some((template, TemplateMarks { id, names, access, matches, no_matches, is_faulty }))
+    Some((template, marks))
 }
 
 fn read_id(table: &Table<'_>) -> Option<At<String>> {
@@ -110,11 +117,6 @@ fn read_id(table: &Table<'_>) -> Option<At<String>> {
         table.source().fault(&id.span, title, "give the template another id");
     }
     Some(id)
-}
-
-/// Parts values and places.
-fn parted(list: Vec<At<String>>) -> (Vec<String>, Vec<Range<usize>>) {
-    list.into_iter().map(|at| (at.value, at.span)).unzip()
 }
 
 /// Drops the places.
@@ -181,7 +183,7 @@ fn read_globals(table: &Table<'_>, subs: &[Vec<At<String>>]) -> Vec<String> {
 }
 
 fn read_decision(table: &Table<'_>) -> (Option<Access>, Option<Verdict>) {
-    let access = table.required("access").and_then(|word| {
+    let access = table.required_word("access").and_then(|word| {
         let known = [Access::None, Access::ReadOnly, Access::WorkspaceWrite, Access::Network]
             .map(|access| (access.as_str(), access));
         known_word(table, "access", &word, &known)

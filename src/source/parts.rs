@@ -58,27 +58,40 @@ impl Parts {
         source: &Source,
         act: &(impl Fn(&Table<'_>) -> Option<R> + Sync),
     ) -> Vec<R> {
-        let read = |ranges| {
+        let read = |numbers: Range<usize>| {
             let mut all = Vec::new();
+            let ranges = &self.between[numbers];
             self.each_table_of(ranges, source, &mut |table| all.extend(act(table)));
             all
         };
-        if self.between.len() < THREAD_PARTS_MIN {
-            return read(&self.between);
-        }
-        let (first, second) = self.between.split_at(self.between.len() / 2);
-        thread::scope(|scope| {
-            let other = thread::Builder::new().spawn_scoped(scope, || read(second));
-            let mut all = read(first);
-            all.extend(match other.map(|other| other.join()) {
-                Ok(Ok(rest)) => rest,
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                // A host that gives no thread gives the time instead.
-                Err(_) => read(second),
-            });
-            all
-        })
+        let (mut all, rest) = in_halves(self.between.len(), THREAD_PARTS_MIN, read);
+        all.extend(rest.into_iter().flatten());
+        all
     }
+}
+
+/// Hands the numbers from 0 up to `count` to `act`: both halves on a thread of their own where
+/// they are at least `count_min`, and all of them at once where they are fewer.
+pub fn in_halves<R: Send>(
+    count: usize,
+    count_min: usize,
+    act: impl Fn(Range<usize>) -> R + Sync,
+) -> (R, Option<R>) {
+    if count < count_min {
+        return (act(0..count), None);
+    }
+    let (first, second) = (0..count / 2, count / 2..count);
+    thread::scope(|scope| {
+        let other = thread::Builder::new().spawn_scoped(scope, || act(second.clone()));
+        let first = act(first);
+        let second = match other.map(|other| other.join()) {
+            Ok(Ok(second)) => second,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // A host that gives no thread gives the time instead.
+            Err(_) => act(second.clone()),
+        };
+        (first, Some(second))
+    })
 }
 
 /// Reads a text part by part; nothing where that is not possible or where it has a fault.

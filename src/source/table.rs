@@ -73,7 +73,7 @@ impl<'s> Table<'s> {
         };
         let entries = table.iter().map(entry).collect();
         // Most keys that a reader knows are absent.
-        let asked = RefCell::new(Vec::with_capacity(4 * table.len()));
+        let asked = RefCell::new(Vec::with_capacity(4 * table.len() + 4));
         Self { source, span, entries, asked, parts: None }
     }
 
@@ -122,9 +122,14 @@ impl<'s> Table<'s> {
 
     /// Reads a string.
     pub fn string(&self, key: &'static str) -> Option<At<String>> {
+        self.word(key).map(At::owned)
+    }
+
+    /// Reads a string, for a reader that keeps no text of it.
+    pub fn word(&self, key: &'static str) -> Option<At<&'s str>> {
         let value = self.get(key)?;
         match value.get() {
-            DeValue::String(text) => Some(At::new(text.as_ref().to_owned(), value.span())),
+            DeValue::String(text) => Some(At::new(text.as_ref(), value.span())),
             _ => {
                 self.wrong(value, key, "a string");
                 None
@@ -134,7 +139,12 @@ impl<'s> Table<'s> {
 
     /// Reads a string that must be there and not be empty.
     pub fn required(&self, key: &'static str) -> Option<At<String>> {
-        let text = self.string(key);
+        self.required_word(key).map(At::owned)
+    }
+
+    /// Reads a string as [`Table::required`] does, for a reader that keeps no text of it.
+    pub fn required_word(&self, key: &'static str) -> Option<At<&'s str>> {
+        let text = self.word(key);
         if text.is_none() && !self.has(key) {
             self.missing(key);
         }

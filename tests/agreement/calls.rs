@@ -141,7 +141,8 @@ impl Calls {
             lines.extend(row["line"].as_str().map(str::to_owned));
         }
         for template in self.catalog.templates() {
-            lines.extend(template.matches.iter().chain(&template.no_matches).cloned());
+            let examples = template.matches.iter().chain(&template.no_matches);
+            lines.extend(examples.map(|line| line.value.clone()));
         }
         let split = lines.iter().filter_map(|line| self.catalog.split(OsStr::new(line)).ok());
         argvs.extend(split);

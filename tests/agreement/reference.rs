@@ -232,7 +232,8 @@ fn lines(catalog: &Catalog, count: usize) -> Vec<String> {
         rows.filter_map(|row| Some(row["line"].as_str()?.to_owned())).collect();
     assert!(known.len() > 50, "the vectors have lines");
     for template in catalog.templates() {
-        known.extend(template.matches.iter().chain(&template.no_matches).cloned());
+        let examples = template.matches.iter().chain(&template.no_matches);
+        known.extend(examples.map(|line| line.value.clone()));
     }
     let mut chance = Chance::of("lines");
     let mut line = |at: usize| {

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pinfold::catalog::Catalog;
-use pinfold::source::Source;
+use pinfold::source::{At, Source};
 use std::ffi::OsStr;
 
 fuzz_target!(|text: &str| {
@@ -16,8 +16,8 @@ fuzz_target!(|text: &str| {
         }
     };
     for template in catalog.templates() {
-        let fits = |line: &String| {
-            let argv = catalog.split(OsStr::new(line)).ok();
+        let fits = |line: &At<String>| {
+            let argv = catalog.split(OsStr::new(&line.value)).ok();
             argv.is_some_and(|argv| {
                 catalog.decide(&argv).is_ok_and(|matched| matched.template.id == template.id)
             })

@@ -7,7 +7,7 @@ use crate::support::twin::tree;
 use crate::support::{Answer, Env, has_programs, skip};
 use pinfold::catalog::{Catalog, Template};
 use pinfold::record::{Access, Verdict};
-use pinfold::source::Source;
+use pinfold::source::{At, Source};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -254,7 +254,7 @@ fn examples_hold(listed: Listed) {
     let Some(mut copies) = host(&text, &more).map(Copies::new) else { return };
     let mut found = Vec::new();
     for template in templates {
-        for line in &template.matches {
+        for At { value: line, .. } in &template.matches {
             let program = program(line);
             if is_installed(program) || (program == "cargo" && tools.is_some()) {
                 found.extend(copies.faults(template, line));
@@ -300,7 +300,7 @@ fn programs_of_the_catalogs_that_are_not_installed_are_listed() {
         let templates = parse(listed).templates().to_vec();
         templates.into_iter().flat_map(|template| template.matches)
     });
-    let programs: BTreeSet<String> = lines.map(|line| program(&line).to_owned()).collect();
+    let programs: BTreeSet<String> = lines.map(|line| program(&line.value).to_owned()).collect();
     assert!(REQUIRED.iter().all(|name| programs.contains(*name)), "{programs:?}");
     has_programs(&REQUIRED);
     // A toolchain brings cargo, and says itself where there is none.
@@ -399,7 +399,7 @@ fn what_pip_would_fetch_is_refused_for_want_of_an_index_and_then_of_a_network() 
             if !["pip-install", "pip-download"].contains(&template.id.as_str()) {
                 continue;
             }
-            for line in &template.matches {
+            for At { value: line, .. } in &template.matches {
                 let answer = env.run(&["--json", "--line", line]);
                 assert_eq!((answer.code, answer.refusal()), (exit, code), "{line}: {answer:?}");
             }
