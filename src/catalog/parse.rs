@@ -18,9 +18,6 @@ use sha2::{Digest as _, Sha256};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-/// The only `schema` that this version reads.
-const SCHEMA: u64 = 1;
-
 /// Most counted refusals of one step before the session stops.
 const REFUSALS_MAX: u64 = 200;
 
@@ -70,7 +67,7 @@ impl Catalog {
 }
 
 fn read(top: &Table<'_>, check: impl Fn(&Source, &Catalog, &Marks)) -> Option<Catalog> {
-    read_schema(top);
+    top.schema();
     let name = top.required("name");
     let head = match top.table("policy") {
         Some(table) => {
@@ -124,21 +121,6 @@ fn read(top: &Table<'_>, check: impl Fn(&Source, &Catalog, &Marks)) -> Option<Ca
     };
     check(top.source(), &catalog, &marks);
     Some(catalog)
-}
-
-/// Checks the version of the file's form.
-pub(super) fn read_schema(top: &Table<'_>) {
-    match top.number("schema", u64::MAX) {
-        None if !top.has("schema") => top.missing("schema"),
-        Some(schema) if schema.value != SCHEMA => {
-            top.source().fault(
-                &schema.span,
-                format!("this version reads schema {SCHEMA} only"),
-                format!("write schema = {SCHEMA}"),
-            );
-        }
-        _ => {}
-    }
 }
 
 /// The `[policy]` table, with the places of what is checked against other files.

@@ -6,7 +6,7 @@
 
 use super::Catalog;
 use super::forms::Templates;
-use super::parse::{one_of, read_schema};
+use super::parse::one_of;
 use super::template::{Limits, Policy, Template};
 use super::tool::{DECISIONS, at_least_one};
 use crate::record::{Digest, Verdict};
@@ -42,7 +42,7 @@ struct Changes {
 }
 
 fn read(top: &Table<'_>, catalog: &Catalog) -> Changes {
-    read_schema(top);
+    top.schema();
     let mut policy = catalog.policy.clone();
     if let Some(table) = top.table("policy") {
         read_policy(&table, &mut policy);

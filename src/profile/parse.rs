@@ -53,7 +53,7 @@ pub(super) struct Draft {
 pub(super) fn draft(top: &Table<'_>, stem: &str, known: &BTreeSet<String>) -> Option<Draft> {
     let mut spans = BTreeMap::new();
     let mut places = Places::default();
-    schema(top);
+    top.schema();
     let name = name(top, stem);
     let why = why(top);
     let inherits = inherits(top, known);
@@ -100,19 +100,6 @@ pub(super) fn draft(top: &Table<'_>, stem: &str, known: &BTreeSet<String>) -> Op
 /// Remembers where a value stands.
 fn note(places: &mut Places, table: &Table<'_>, key: &str, span: &Range<usize>) {
     places.0.insert(key.to_owned(), table.source().place(span.start));
-}
-
-/// Checks the version of the file's form.
-fn schema(top: &Table<'_>) {
-    let version = top.number("schema", u64::MAX);
-    match version {
-        Some(version) if version.value != 1 => {
-            let title = "this version of Pinfold reads schema 1";
-            top.source().fault(&version.span, title, "write schema = 1");
-        }
-        None if !top.has("schema") => top.missing("schema"),
-        _ => {}
-    }
 }
 
 /// Returns whether a name can be a profile's.

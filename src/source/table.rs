@@ -8,6 +8,9 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+/// The only `schema` that this version reads, in every file.
+const SCHEMA: u64 = 1;
+
 /// One TOML table being read. A key that nobody asked for is a fault.
 #[derive(Debug)]
 pub struct Table<'s> {
@@ -183,6 +186,18 @@ impl<'s> Table<'s> {
                 self.source.fault(&value.span(), title, "write a whole number in that range");
                 None
             }
+        }
+    }
+
+    /// Reads `schema`, the version of the file's form, which must be there.
+    pub fn schema(&self) {
+        match self.number("schema", u64::MAX) {
+            Some(schema) if schema.value != SCHEMA => {
+                let title = format!("this version reads schema {SCHEMA} only");
+                self.source.fault(&schema.span, title, format!("write schema = {SCHEMA}"));
+            }
+            None if !self.has("schema") => self.missing("schema"),
+            _ => {}
         }
     }
 

@@ -28,14 +28,9 @@ pub(super) fn show(
     as_json: bool,
     surroundings: &Surroundings,
 ) -> u8 {
-    let surroundings = surroundings.tightened(call.tighten.as_deref());
-    let supervisor = match run::supervisor(&surroundings) {
-        Ok(supervisor) => supervisor,
+    let (supervisor, request) = match run::ready(call, Words::Argv(argv), surroundings) {
+        Ok(ready) => ready,
         Err(fault) => return say_fault(&fault),
-    };
-    let request = match run::request(call, Words::Argv(argv)) {
-        Ok(request) => request,
-        Err(error) => return say_fault(&format!("{error}. Nothing ran.")),
     };
     match supervisor.preview(&request) {
         Ok(preview) if as_json => print(&object(&preview)),

@@ -75,13 +75,10 @@ fn not_installed(rules: &Rules) -> u8 {
 
 fn explain(args: ExplainArgs, surroundings: &Surroundings) -> u8 {
     let ExplainArgs { call, json, line, argv } = args;
-    let supervisor = match run::supervisor(&surroundings.tightened(call.tighten.as_deref())) {
-        Ok(supervisor) => supervisor,
+    let words = line.map_or(Words::Argv(argv), Words::Line);
+    let (supervisor, request) = match run::ready(call, words, surroundings) {
+        Ok(ready) => ready,
         Err(fault) => return say_fault(&fault),
-    };
-    let request = match run::request(call, line.map_or(Words::Argv(argv), Words::Line)) {
-        Ok(request) => request,
-        Err(error) => return say_fault(&format!("{error}. Nothing ran.")),
     };
     let explanation = supervisor.explain(&request);
     let printed = print(&if json { object(&explanation).to_string() } else { text(&explanation) });

@@ -13,18 +13,26 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Runs one command.
 pub(super) fn run(args: RunArgs, surroundings: &Surroundings) -> u8 {
     let RunArgs { call, session, json, line, argv } = args;
-    let supervisor = match supervisor(&surroundings.tightened(call.tighten.as_deref())) {
-        Ok(supervisor) => supervisor,
+    let words = line.map_or(Words::Argv(argv), Words::Line);
+    let (supervisor, request) = match ready(call, words, surroundings) {
+        Ok(ready) => ready,
         Err(fault) => return say_fault(&fault),
     };
-    let request = match request(call, line.map_or(Words::Argv(argv), Words::Line)) {
-        Ok(request) => Request { session, ..request },
-        Err(error) => return say_fault(&format!("{error}. Nothing ran.")),
-    };
-    match reply(&supervisor, request, json) {
+    match reply(&supervisor, Request { session, ..request }, json) {
         Ok(reply) => tell(&reply, json),
         Err(fault) => say_fault(&fault),
     }
+}
+
+/// Starts the supervisor for one call and makes its request, or says why that cannot be.
+pub(super) fn ready(
+    call: CallArgs,
+    words: Words,
+    surroundings: &Surroundings,
+) -> Result<(Supervisor, Request), String> {
+    let supervisor = supervisor(&surroundings.tightened(call.tighten.as_deref()))?;
+    let request = request(call, words).map_err(|error| format!("{error}. Nothing ran."))?;
+    Ok((supervisor, request))
 }
 
 /// Starts the supervisor, or says why that cannot be.
@@ -62,7 +70,7 @@ pub(super) fn reply(
 }
 
 /// Makes the request of a call that has no session yet; standard input is read whole here.
-pub(super) fn request(call: CallArgs, words: Words) -> std::io::Result<Request> {
+fn request(call: CallArgs, words: Words) -> std::io::Result<Request> {
     let CallArgs { workspace, cwd, timeout, stdin, tighten: _ } = call;
     let stdin = if stdin { read_stdin()? } else { Stdin::None };
     let workspace = match workspace {

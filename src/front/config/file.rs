@@ -13,7 +13,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const SCHEMA: u64 = 1;
 const GIT_NAME: &str = "Pinfold agent";
 const GIT_EMAIL: &str = "agent@pinfold.invalid";
 /// Folders of the host that a view has its own of, in part or whole, and `/`.
@@ -83,14 +82,7 @@ impl Reader {
 
     fn top(&self, folder: &Path, top: &Table<'_>, found: &mut Found) -> File {
         let mut file = File::default();
-        match top.number("schema", u64::MAX) {
-            Some(schema) if schema.value != SCHEMA => {
-                let title = format!("this version reads schema {SCHEMA} only");
-                top.source().fault(&schema.span, title, format!("write schema = {SCHEMA}"));
-            }
-            None if !top.has("schema") => top.missing("schema"),
-            _ => {}
-        }
+        top.schema();
         let at = |key| top.string(key).map(|text| self.path(folder, &text.value));
         (file.catalog, file.profiles) = (at("catalog"), at("profiles"));
         (found.catalog, found.folder) = (file.catalog.clone(), file.profiles.clone());
