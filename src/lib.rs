@@ -24,6 +24,8 @@ pub mod trail;
 pub mod sandbox;
 // How did it end? Output, deadline, the end of the tree.
 pub mod supervise;
+// Was the repository left safe? What a run changed that programs outside act on.
+pub mod guard;
 // The pipeline: the only place that calls the stages in order.
 pub mod run;
 // The doors: bytes to requests, replies to bytes. No decisions.

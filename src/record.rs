@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod code;
+mod guard;
 mod refusal;
 mod text;
 
 pub use code::Code;
+pub use guard::{GuardFinding, GuardList, GuardNotice, GuardReport};
 pub use refusal::Refusal;
 pub use text::{Digest, MESSAGE_CHARS_MAX, Text, Word, argv_digest, fit, is_unsafe_to_show};
 
@@ -323,6 +325,21 @@ pub enum Body {
         #[serde(flatten)]
         summary: StreamSummary,
     },
+    /// `guard.found`: what a run changed in the repository that is not harmless.
+    GuardFound(GuardList),
+    /// `guard.quarantined`: what of it was moved out of the workspace.
+    GuardQuarantined(GuardList),
+    /// `guard.cleared`: a person has looked.
+    GuardCleared {
+        /// The workspace.
+        workspace: Word,
+        /// `accept` or `restore`.
+        how: &'static str,
+        /// The numbers of what was cleared.
+        numbers: Vec<u64>,
+        /// User id of the person.
+        by_uid: u32,
+    },
     /// `end`: the tree is gone.
     End {
         /// How it ended.
@@ -356,6 +373,9 @@ impl Body {
             Self::Intent(_) => "intent",
             Self::Started { .. } => "started",
             Self::Output { .. } => "output",
+            Self::GuardFound(_) => "guard.found",
+            Self::GuardQuarantined(_) => "guard.quarantined",
+            Self::GuardCleared { .. } => "guard.cleared",
             Self::End { .. } => "end",
         }
     }
@@ -470,7 +490,7 @@ pub struct Reply {
     /// What the kernel refused, where it tells.
     pub denials: Vec<String>,
     /// What the guard found.
-    pub guard: Option<String>,
+    pub guard: Option<GuardReport>,
     /// Where the call stands in the trail.
     pub trail: TrailPlace,
     /// The sentence that says why nothing ran, what failed, or which limit was hit.

@@ -9,6 +9,7 @@
 
 mod circumstances;
 mod explain;
+mod guarding;
 mod homes;
 mod recording;
 
@@ -28,6 +29,7 @@ use crate::sys::spawn::Spawner;
 use crate::trail::{Receipt, Trail};
 use circumstances::Decided;
 pub use explain::{Explanation, Matching, Token};
+pub use guarding::Cleared;
 use recording::{Ending, Recorder};
 use std::ffi::OsString;
 use std::future::Future;
@@ -172,6 +174,11 @@ impl Supervisor {
             Ok(argv) => argv,
             Err(refused) => return recorder.refuse(&request, &[], &refused),
         };
+        if let Ok(workspace) = &opened
+            && let Err(refused) = self.catch_up(workspace, &recorder)
+        {
+            return recorder.refuse(&request, &argv, &refused);
+        }
         let decided = match self.decide((&request, &argv), &opened, false) {
             Ok(decided) => decided,
             Err(refused) => return recorder.refuse(&request, &argv, &refused),
@@ -257,6 +264,15 @@ impl Supervisor {
             spawner: &self.spawner,
             layers: self.layers,
         };
+        let workspace = decided.call.workspace;
+        let running = match self.note(&plan, workspace, &recorder) {
+            Ok(running) => running,
+            Err(refusal) => {
+                let argv: Vec<OsString> = plan.argv.iter().cloned().map(OsString::from).collect();
+                let refused = Refused { refusal, template: Some(template) };
+                return recorder.refuse(request, &argv, &refused);
+            }
+        };
         let gated = prepare(&plan, recorder.call().as_str(), means);
         let catalog = &decided.rules.catalog;
         let intent = recording::intent(request.tool, &plan, catalog, approval.clone());
@@ -273,7 +289,10 @@ impl Supervisor {
         }
         // The id and the scratch folder are free again only when the tree is gone.
         drop((chosen, scratch));
-        recorder.end(&plan, Decision::allowed(&template), approval, ending)
+        let looked = self.look_after((running, &ending), workspace, &recorder);
+        let mut reply = recorder.end(&plan, Decision::allowed(&template), approval, ending);
+        recording::guarded(&mut reply, looked);
+        reply
     }
 }
 

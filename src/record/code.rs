@@ -304,6 +304,11 @@ codes! {
         example: "`head -c 20M /dev/zero | pinfold run --stdin -- pwd`",
         next: "Write it to a file of the workspace and name the file.",
     }
+    GitState "git-state" 126 {
+        means: "The repository's own state would lead git elsewhere, or is not the workspace's.",
+        example: "`pinfold run -- git status` where `.git` has a file `commondir`.",
+        next: "A person looks at the repository outside of Pinfold, with care, and mends it.",
+    }
     TrailUnavailable "trail-unavailable" 125 {
         means: "The record cannot be made durable.",
         example: "The disk of the state folder is full, or the trail was damaged.",

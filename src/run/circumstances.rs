@@ -1,5 +1,6 @@
 //! Request to decision: the catalog's word, then everything that can only tighten it.
 
+use super::guarding::stricter;
 use super::{Refused, Request, Rules, STDIN_BYTES_MAX, Stdin, Supervisor, Words, homes};
 use crate::catalog::identity::{self, Program};
 use crate::catalog::{INDEX, Matched, Template, Via};
@@ -60,7 +61,8 @@ impl Supervisor {
         needed(template, workspace, &cwd).map_err(named)?;
         let (program, digests) =
             self.program(rules, (&matched, argv), profile, workspace).map_err(named)?;
-        let (verdict, why) = asks(&matched, rules);
+        let guarded = self.guarded(workspace, template).map_err(named)?;
+        let (verdict, why) = stricter(asks(&matched, rules), guarded);
         if verdict == Verdict::Ask && !shown {
             return Err(named(nobody_to_ask(argv, why)));
         }

@@ -6,8 +6,8 @@ use crate::plan::Plan;
 use crate::plan::limits::Keeper;
 use crate::profile::size_text;
 use crate::record::{
-    Approval, Body, Code, Decision, Digest, Intent, LimitHit, Outcome, Refusal, Reply, Rung, Text,
-    TrailPlace, Truncated, Word, argv_digest, fit,
+    Approval, Body, Code, Decision, Digest, GuardReport, Intent, LimitHit, Outcome, Refusal, Reply,
+    Rung, Text, TrailPlace, Truncated, Word, argv_digest, fit,
 };
 use crate::sandbox::Fault;
 use crate::supervise::{Ended, Stop};
@@ -133,6 +133,11 @@ impl Recorder {
         }
     }
 
+    /// Records what stands in no run's own order; not waited for, since the end follows.
+    pub(super) fn append(&self, bodies: Vec<Body>) -> Result<(), trail::Error> {
+        self.trail.append_durable(&self.session, &self.call, bodies).map(|_| ())
+    }
+
     /// Records the end, durably, and makes the reply.
     pub(super) fn end(
         &self,
@@ -203,6 +208,21 @@ impl Recorder {
             }
         }
         reply
+    }
+}
+
+/// Adds to a reply what the guard saw, or that it could not look.
+pub(super) fn guarded(reply: &mut Reply, looked: io::Result<Option<GuardReport>>) {
+    match looked {
+        Ok(report) => reply.guard = report,
+        Err(error) => {
+            let [error] = fit([error.to_string()], FAULT_CHARS_MAX / 2);
+            reply.message = Some(format!(
+                "the guard could not look at the workspace after the command: {error}. Nothing \
+                 else starts there before it has. Next: see that the workspace can be read and \
+                 the state folder be written."
+            ));
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Layers {
     pub(super) mounts: bool,
     pub(super) landlock: bool,
     pub(super) seccomp: bool,
+    /// Whether the guard looks, before git is started and after a run.
+    pub guard: bool,
 }
 
 impl Layers {
@@ -45,13 +47,14 @@ impl Layers {
     }
 
     /// Every layer.
-    pub const ALL: Self = Self { mounts: true, landlock: true, seccomp: true };
+    pub const ALL: Self = Self { mounts: true, landlock: true, seccomp: true, guard: true };
 
     /// Leaves out the layers that `names` lists, separated by commas.
     #[cfg(feature = "test-layers")]
     pub fn without(names: &str) -> Self {
         let on = |layer| !names.split(',').any(|name| name == layer);
-        Self { mounts: on("mounts"), landlock: on("landlock"), seccomp: on("seccomp") }
+        let (mounts, landlock, seccomp) = (on("mounts"), on("landlock"), on("seccomp"));
+        Self { mounts, landlock, seccomp, guard: on("guard") }
     }
 }
 

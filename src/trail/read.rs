@@ -138,6 +138,8 @@ pub fn human(record: &Decoded) -> String {
         "intent" => &["argv", "template", "profile", "rung", "workspace", "cwd"],
         "started" => &["pid", "layers"],
         "output" => &["stream", "bytes", "kept", "truncated"],
+        "guard.found" | "guard.quarantined" => &["workspace", "count", "paths", "what"],
+        "guard.cleared" => &["workspace", "how", "numbers", "by_uid"],
         "end" => &["outcome", "exit_code", "signal", "limit", "error", "duration_ms"],
         _ => &[],
     };

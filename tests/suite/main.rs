@@ -18,6 +18,7 @@ mod examples;
 mod explain;
 mod filesystem;
 mod guarded_programs;
+mod guard;
 mod guardian;
 mod hygiene;
 mod identity;

@@ -230,6 +230,11 @@ fn workspaces(all: &mut Messages) {
         fs::hard_link(env.file(".env", "secret"), env.workspace().join("copy")).expect("a link");
     };
     all.situation("mask-alias", 126, alias, &run);
+    let redirect = |env: &Env| {
+        env.repository();
+        env.file(".git/commondir", "../other\n");
+    };
+    all.situation("git-state", 126, redirect, &["run", "--", "git", "status"]);
     all.situation("already-there", 126, folder(".git"), &["run", "--", "git", "init"]);
     all.situation("timeout-value: zero", 126, own, &["run", "--timeout", "0", "--", "pwd"]);
 }

@@ -198,7 +198,10 @@ const TRAPS: [Trap; 10] = [
 #[test]
 fn no_program_that_a_repository_names_is_started() {
     for trap in TRAPS {
-        let Some(env) = host(&["git"]) else { return };
+        // The guard refuses to start git here; what is shown is what holds without it.
+        let Some(env) = has_programs(&["git"]).then(|| Env::without("guard")).flatten() else {
+            return;
+        };
         env.repository();
         let fired = env.workspace().join(".git/fired");
         let body = format!("#!/bin/sh\necho FIRED\necho FIRED >&2\ntouch {}\n", fired.display());

@@ -97,6 +97,9 @@ pub(super) enum Command {
     /// Look at profiles: what a command may touch
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Look at what runs left in a repository, and clear it
+    #[command(subcommand)]
+    Guard(GuardCommand),
     /// Read and check the trail: what happened
     #[command(subcommand)]
     Trail(TrailCommand),
@@ -397,6 +400,55 @@ pub(super) enum Rendering {
     Conditions,
     /// A JSON Schema of the argument vectors that pass.
     Schema,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum GuardCommand {
+    /// List what was found in a workspace and is not cleared
+    ///
+    /// Each with its number, where it was, what it is, the call, and whether it was moved into the
+    /// state folder. As long as there is anything, every call in the workspace asks.
+    ///
+    /// Exit 0 when there is nothing, 1 when there is; 125 where that cannot be told.
+    #[command(verbatim_doc_comment)]
+    Show {
+        #[command(flatten)]
+        place: GuardPlace,
+        /// Print one JSON object
+        ///
+        /// Members: `workspace`, `found`: each with `number`, `call`, `path`, `kind`, `what`,
+        /// `quarantined`, `put_back`, `moved_to`.
+        #[arg(long, verbatim_doc_comment)]
+        json: bool,
+    },
+    /// Move findings back to where they were, and clear them
+    ///
+    /// For what a person has looked at and wants. What was put in their place is kept beside them
+    /// in the state folder. Exit 0; 125 where one cannot be moved; those before it are restored.
+    #[command(verbatim_doc_comment)]
+    Restore {
+        #[command(flatten)]
+        place: GuardPlace,
+        /// The numbers that `show` prints
+        #[arg(required = true, value_name = "NUMBER")]
+        numbers: Vec<u64>,
+    },
+    /// Clear everything that was found: calls no longer ask because of it
+    ///
+    /// What was moved into the state folder stays there. Exit 0; 125 where that cannot be recorded.
+    #[command(verbatim_doc_comment)]
+    Accept {
+        #[command(flatten)]
+        place: GuardPlace,
+    },
+}
+
+/// Which workspace a question of the guard is about.
+#[derive(Debug, Args)]
+pub(super) struct GuardPlace {
+    /// The workspace [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub(super) workspace: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -42,7 +42,9 @@ The reply of --json. Every member is always there:
   truncated       stdout, stderr: whether bytes were dropped
   duration_ms     from the open gate to the end of the tree
   denials         [] in this version
-  guard           null in this version
+  guard           found (number, path, kind, what, quarantined, put_back: what is not harmless
+                  and blocks the workspace) and noticed (path, why: files that other programs
+                  act on); null where the command changed nothing of the kind
   trail           intent (number of the intent, or of the refusal), end, size (records so
                   far), root (hash of the last of them)
   message         the sentence that says why nothing ran, what failed, or which limit was

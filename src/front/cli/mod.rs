@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod effective;
 mod explain;
+mod guard;
 mod help;
 mod init;
 mod log;
@@ -53,6 +54,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Run(args) => run::run(args, &surroundings),
         Command::Policy(command) => policy::policy(command, &surroundings),
         Command::Profile(command) => profile::profile(command, &surroundings),
+        Command::Guard(command) => guard::guard(&command, &surroundings),
         Command::Trail(command) => trail::trail(&command, &surroundings),
         Command::Explain { code, json } => explain::explain(code.as_deref(), json),
         Command::Completions { shell } => names::completions(shell),

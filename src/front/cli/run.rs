@@ -136,6 +136,12 @@ fn tell(reply: &Reply, json: bool) -> u8 {
             None => say(message),
         }
     }
+    if let Some(report) = &reply.guard {
+        report.message().iter().for_each(|message| say(message));
+        for notice in &report.noticed {
+            say(&format!("{} changed: {}", notice.path.shown(), notice.why));
+        }
+    }
     match reply.outcome {
         Outcome::Timeout => {
             say(&format!(

@@ -1,0 +1,244 @@
+//! What the guard remembers in the state folder: how a workspace looked before each run that is
+//! under way, and what was found and not cleared yet.
+//!
+//! A run's file is locked while its supervisor lives. One that can be locked was left by a
+//! supervisor that died, and whoever comes next looks at the workspace in its place.
+
+use super::judge::{Finding, Snapshot};
+use super::walk::Place;
+use nix::fcntl::{AT_FDCWD, OFlag, renameat};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The guard's folder for one workspace.
+#[derive(Debug, Clone)]
+pub(super) struct Memory {
+    folder: PathBuf,
+}
+
+/// A finding that a person has not cleared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Its number, by which it is restored.
+    pub number: u64,
+    /// The call that it was found after.
+    pub call: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// Whether it was moved into the state folder.
+    pub is_moved: bool,
+    /// Whether what was there before was put back in its place.
+    pub is_put_back: bool,
+}
+
+/// What is remembered of a run that is under way; forgotten by [`Running::done`] only.
+#[derive(Debug)]
+pub struct Running {
+    path: PathBuf,
+    _locked: File,
+    /// How the workspace looked before it.
+    pub before: Snapshot,
+}
+
+/// The form of a snapshot in a file.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    places: Vec<(Bytes, Place)>,
+    kept: Vec<(Bytes, Bytes)>,
+}
+
+/// Bytes as a string of the characters with their numbers, which JSON can hold.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct Bytes(String);
+
+impl Bytes {
+    fn of(bytes: &[u8]) -> Self {
+        Self(bytes.iter().map(|byte| char::from(*byte)).collect())
+    }
+
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let byte = |ch| u8::try_from(ch).map_err(io::Error::other);
+        self.0.chars().map(byte).collect()
+    }
+
+    fn path(&self) -> io::Result<PathBuf> {
+        Ok(std::ffi::OsStr::from_bytes(&self.bytes()?).into())
+    }
+}
+
+/// Paths in files, which need not be UTF-8.
+pub(super) mod path {
+    use super::Bytes;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::{Path, PathBuf};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        path: &Path,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        Bytes::of(path.as_os_str().as_bytes()).serialize(to)
+    }
+
+    pub(in super::super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<PathBuf, D::Error> {
+        Bytes::deserialize(from)?.path().map_err(D::Error::custom)
+    }
+}
+
+impl Memory {
+    /// Returns the memory of a workspace, whose folder may not be there yet.
+    pub(super) fn of(state: &Path, workspace: &Path) -> Self {
+        let digest = Sha256::digest(workspace.as_os_str().as_bytes());
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        Self { folder: state.join("guard").join(name) }
+    }
+
+    /// Returns the folder of what was moved away, by the number of its finding.
+    pub(super) fn moved(&self, number: u64) -> PathBuf {
+        self.folder.join("moved").join(number.to_string())
+    }
+
+    fn make(&self, below: &str) -> io::Result<PathBuf> {
+        let folder = self.folder.join(below);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        Ok(folder)
+    }
+
+    /// Remembers how a workspace looks before a run.
+    ///
+    /// # Errors
+    /// The state folder cannot be written.
+    pub(super) fn begin(&self, call: &str, before: Snapshot) -> io::Result<Running> {
+        let path = self.make("runs")?.join(call);
+        let unfinished = path.with_extension("new");
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+        let mut file = options.open(&unfinished)?;
+        // Locked before it has its name: nobody can take it for one that was left behind.
+        file.try_lock()?;
+        let places = before.places.iter().map(|(path, it)| (bytes_of(path), *it)).collect();
+        let kept = before.kept.iter().map(|(path, it)| (bytes_of(path), Bytes::of(it))).collect();
+        file.write_all(&serde_json::to_vec(&Written { places, kept })?)?;
+        renameat(AT_FDCWD, &unfinished, AT_FDCWD, &path)?;
+        Ok(Running { path, _locked: file, before })
+    }
+
+    /// Takes over the runs whose supervisors died.
+    pub(super) fn left_behind(&self) -> io::Result<Vec<Running>> {
+        let mut left = Vec::new();
+        let entries = match fs::read_dir(self.folder.join("runs")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(left),
+            entries => entries?,
+        };
+        for entry in entries {
+            let path = entry?.path();
+            let mut file = match File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            if file.try_lock().is_err() {
+                continue;
+            }
+            if path.extension().is_some() {
+                // Its supervisor died before it was whole, and so before anything started.
+                fs::remove_file(&path)?;
+                continue;
+            }
+            let mut text = Vec::new();
+            file.read_to_end(&mut text)?;
+            let written: Written = serde_json::from_slice(&text)?;
+            let mut before = Snapshot::default();
+            for (path, place) in &written.places {
+                before.places.insert(path.path()?, *place);
+            }
+            for (path, content) in &written.kept {
+                before.kept.insert(path.path()?, content.bytes()?);
+            }
+            left.push(Running { path, _locked: file, before });
+        }
+        Ok(left)
+    }
+
+    /// Returns what is not cleared.
+    ///
+    /// # Errors
+    /// The state folder cannot be read, or what stands there is nothing that was written there.
+    pub(super) fn held(&self) -> io::Result<Vec<Held>> {
+        match fs::read(self.folder.join("found.json")) {
+            Ok(text) => Ok(serde_json::from_slice(&text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes what is not cleared, while nobody else does.
+    pub(super) fn change<T>(
+        &self,
+        act: impl FnOnce(&mut Vec<Held>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let lock = self.make("")?.join("lock");
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let lock = options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(lock)?;
+        lock.lock()?;
+        let mut held = self.held()?;
+        let result = act(&mut held);
+        let file = self.folder.join("found.json");
+        if held.is_empty() {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        } else {
+            crate::sys::fd::replace(&file, &serde_json::to_vec(&held)?)?;
+        }
+        result
+    }
+}
+
+impl Running {
+    /// Forgets the run: the workspace was looked at after it.
+    ///
+    /// # Errors
+    /// As `unlink(2)`.
+    pub(super) fn done(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+}
+
+fn bytes_of(path: &Path) -> Bytes {
+    Bytes::of(path.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_left_behind_only_when_nobody_holds_it() {
+        let state = tempfile::tempdir().expect("a folder");
+        let memory = Memory::of(state.path(), Path::new("/srv/app"));
+        let mut before = Snapshot::default();
+        let odd = PathBuf::from(std::ffi::OsStr::from_bytes(b"a\xff/hooks"));
+        before.kept.insert(odd, b"\0\x80\xff".to_vec());
+        let running = memory.begin("call", before.clone()).expect("written");
+        assert!(memory.left_behind().expect("read").is_empty(), "it is held");
+        drop(running);
+        let left = memory.left_behind().expect("read");
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].before, before);
+        for running in left {
+            running.done().expect("removed");
+        }
+        assert!(memory.left_behind().expect("read").is_empty());
+    }
+}
