@@ -12,6 +12,7 @@ mod explain;
 mod guarding;
 mod homes;
 mod recording;
+mod worktrees;
 
 use crate::catalog::Catalog;
 use crate::plan::host::{Host, Mode};
@@ -183,7 +184,8 @@ impl Supervisor {
             Ok(decided) => decided,
             Err(refused) => return recorder.refuse(&request, &argv, &refused),
         };
-        let launch = match self.plan(&decided) {
+        let planned = self.first_seen(&decided.call).and_then(|()| self.plan(&decided));
+        let launch = match planned {
             Ok(launch) => launch,
             Err(refusal) => {
                 let template = Some(decided.call.template.id.clone());
@@ -216,7 +218,6 @@ impl Supervisor {
     /// Decision to plan: what this host and workspace give for it.
     fn plan(&self, decided: &Decided<'_>) -> Result<Planned, Refusal> {
         let cache = self.state.join("cache");
-        let (workspace, access) = (decided.call.workspace, decided.call.access);
         let slots = self.state.join("uids");
         let host = Host::probe(&self.spawner, Some(&cache.join("host"))).map_err(host_fault)?;
         let settings = &decided.rules.settings;
@@ -225,8 +226,7 @@ impl Supervisor {
         let groups = self.groups.as_ref().filter(|_| !bare);
         let cgroup = groups.and_then(|groups| groups.make(limits::ceilings(decided.profile)));
         let scratch = bare.then(|| ScratchSlot::take(&host, &self.state)).transpose()?;
-        let chosen =
-            identity::choose(&host, &slots, &self.passwd, workspace, decided.profile, access)?;
+        let chosen = identity::choose(&host, &slots, &self.passwd, &decided.call, decided.profile)?;
         let given = Given {
             identity: chosen.identity,
             kept: cgroup.as_ref().map(Cgroup::kept).unwrap_or_default(),

@@ -142,7 +142,11 @@ fn git(call: &Call<'_>, settings: &Settings, env: &mut BTreeMap<String, Variable
     }
     let mut pairs: Vec<(&str, OsString)> =
         GIT_SETTINGS.map(|(key, value)| (key, OsString::from(value))).into();
-    if !workspace.join(".git/logs").is_dir() {
+    let has_logs = match &call.repository {
+        Some(repository) => repository.has_logs(),
+        None => workspace.join(".git/logs").is_dir(),
+    };
+    if !has_logs {
         // Logs cannot be started where their folder may not be made.
         pairs.push(("core.logAllRefUpdates", "false".into()));
     }
@@ -152,6 +156,12 @@ fn git(call: &Call<'_>, settings: &Settings, env: &mut BTreeMap<String, Variable
     set("GIT_CONFIG_COUNT", &pairs.len().to_string());
     if let Some(parent) = workspace.parent() {
         put("GIT_CEILING_DIRECTORIES".to_owned(), parent.into(), &place);
+    }
+    if let Some(repository) = &call.repository {
+        // What was checked is what is used: git reads no file that names the place.
+        put("GIT_DIR".to_owned(), repository.admin.path.clone().into(), &place);
+        put("GIT_COMMON_DIR".to_owned(), repository.common.path.clone().into(), &place);
+        put("GIT_WORK_TREE".to_owned(), workspace.clone().into(), &place);
     }
     for (index, (key, value)) in pairs.into_iter().enumerate() {
         put(format!("GIT_CONFIG_KEY_{index}"), key.into(), &place);

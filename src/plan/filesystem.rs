@@ -6,6 +6,7 @@
 
 mod alone;
 mod pieces;
+mod repository;
 mod system;
 
 use super::workspace::{Inode, Lookup};
@@ -101,6 +102,19 @@ pub enum Mount {
         /// Why it is there.
         place: &'static str,
     },
+    /// A folder or file of a registered worktree's repository, at its own path. The first is the
+    /// folder that all worktrees share, the others lie on top of it.
+    Repository {
+        /// The path.
+        #[serde(serialize_with = "as_text")]
+        path: PathBuf,
+        /// What it must be.
+        inode: Inode,
+        /// Whether it can be written.
+        writable: bool,
+        /// The profile's line.
+        place: String,
+    },
     /// A part of the workspace.
     Piece(Piece),
     /// A place below a piece that is held by a mount of its own, so that it cannot be renamed.
@@ -180,6 +194,8 @@ pub enum RuleAt {
     Scratch(#[serde(serialize_with = "as_token")] PathBuf),
     /// A path below the workspace, which must be this file.
     Inside(#[serde(serialize_with = "as_text")] PathBuf, Inode),
+    /// An absolute path of a registered worktree's repository, which must be this file.
+    Repository(#[serde(serialize_with = "as_text")] PathBuf, Inode),
     /// A path that only exists in the view, or for the process itself.
     View(#[serde(serialize_with = "as_text")] PathBuf),
     /// A device file of the host, which must have this number.
@@ -264,6 +280,7 @@ pub fn view(
     build.system();
     build.entries_of_host(toolchains)?;
     build.absent()?;
+    build.repository()?;
     build.workspace()?;
     build.programs();
     let limits = &profile.limits;

@@ -1,6 +1,7 @@
 //! Who the command is: another, unprivileged user where the supervisor is root, the same one
 //! where it is not.
 
+use super::Call;
 use super::host::{Host, Mode};
 use super::workspace::{Workspace, c_path};
 use crate::profile::Profile;
@@ -115,10 +116,10 @@ pub fn choose(
     host: &Host,
     slots: &Path,
     passwd: &str,
-    workspace: &Workspace,
+    call: &Call<'_>,
     profile: &Profile,
-    access: Access,
 ) -> Result<Chosen, Refusal> {
+    let (workspace, access) = (call.workspace, call.access);
     if host.rung() == Rung::C {
         return without_namespaces(host, slots, passwd, workspace, profile, access);
     }
@@ -134,6 +135,9 @@ pub fn choose(
     }
     let mapped = sys::idmap::swapping(workspace.owner, ids).and_then(|userns| {
         sys::mount::try_idmap(&c_path(&workspace.path), &userns)?;
+        if let Some(repository) = &call.repository {
+            sys::mount::try_idmap(&c_path(&repository.common.path), &userns)?;
+        }
         Ok(userns)
     });
     match mapped {

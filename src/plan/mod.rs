@@ -2,9 +2,9 @@
 //!
 //! A plan is made from a decision, a profile and what the host can do; the sandbox only carries
 //! it out. Its digest stands in the `intent`, so the record commits to exactly what is enforced.
-//! The room looks at the host and at names in the workspace, never at contents, and changes
-//! nothing but the probe's memory and the lock of a user id. A crash here happens before anything
-//! runs.
+//! The room looks at the host and at names in the workspace, at contents only where `.git` is a
+//! file that names a place, and changes nothing but the probe's memory and the lock of a user id.
+//! A crash here happens before anything runs.
 #![forbid(unsafe_code)]
 
 pub mod environment;
@@ -18,6 +18,7 @@ pub mod scratch;
 pub mod syscalls;
 pub mod toolchains;
 pub mod workspace;
+pub mod worktree;
 
 use crate::catalog::Template;
 use crate::catalog::identity::Program;
@@ -38,6 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use toolchains::Homes;
 use workspace::{Inode, Workspace};
+use worktree::Repository;
 
 /// Deadline where neither the template nor the caller names one, in milliseconds.
 pub const TIMEOUT_MS_DEFAULT: u64 = 300_000;
@@ -86,6 +88,8 @@ pub struct Settings {
     /// The weakest rung that the operator accepts, by profile, where that is weaker than the
     /// profile asks.
     pub rungs: BTreeMap<String, Rung>,
+    /// Folders whose `.git` is a file that may lead out of them, absolute and without `..`.
+    pub worktrees: Vec<PathBuf>,
     /// The address of the package index that `pip` may reach.
     pub index: Option<String>,
     /// Where the supervisor's user has toolchains, for what to do next.
@@ -127,6 +131,8 @@ pub struct Call<'c> {
     pub operands: Vec<OsString>,
     /// The workspace.
     pub workspace: &'c Workspace,
+    /// The repository of a registered worktree.
+    pub repository: Option<Repository>,
     /// The working folder below it, all links followed.
     pub cwd: PathBuf,
     /// The program.

@@ -115,6 +115,14 @@ impl Workspace {
         sys::mount::list_exact(&self.folder, &c_path(path))
     }
 
+    /// Opens a file below the workspace for reading, without following any link.
+    ///
+    /// # Errors
+    /// As `openat2(2)`.
+    pub fn read(&self, path: &Path) -> std::io::Result<fs::File> {
+        sys::mount::open_to_read(&self.folder, &c_path(path))
+    }
+
     fn look_up(&self, opened: std::io::Result<OwnedFd>) -> Lookup {
         let fd = match opened {
             Ok(fd) => fd,

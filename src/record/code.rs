@@ -289,6 +289,13 @@ codes! {
         example: "`.env`, which profile `build` masks, has a second hard link.",
         next: "Give the file a single name, or move it out of reach.",
     }
+    GitRedirect "git-redirect" 126 {
+        means: "`.git` leads elsewhere, and not to a repository that the operator registered.",
+        example: "`pinfold run -- git status` in a linked worktree that `worktrees` of \
+                  pinfold.toml does not name.",
+        next: "The operator adds the folder to `worktrees` in pinfold.toml, where `.git` leads to \
+               the repository that is meant.",
+    }
     Present "already-there" 126 {
         means: "The profile starts only where a path does not exist yet.",
         example: "`pinfold run -- git init` in a workspace that has a `.git`.",

@@ -59,6 +59,7 @@ impl Supervisor {
         let workspace = opened.as_ref().map_err(|refusal| named(refusal.clone()))?;
         let cwd = working_folder(workspace, request.cwd.as_deref()).map_err(named)?;
         needed(template, workspace, &cwd).map_err(named)?;
+        let repository = self.repository(rules, template, workspace, &cwd).map_err(named)?;
         let (program, digests) =
             self.program(rules, (&matched, argv), profile, workspace).map_err(named)?;
         let guarded = self.guarded(workspace, template).map_err(named)?;
@@ -77,6 +78,7 @@ impl Supervisor {
             env: matched.environment(),
             operands,
             workspace,
+            repository,
             cwd,
             program,
             program_sha256: digests.0,

@@ -248,13 +248,12 @@ pub(super) fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd>
                 }
             }
             RuleAt::Inside(path, inode) => {
-                // The very file that the rule is about is compared, not its name once more.
                 let file = sys::mount::open_exact(workspace, &c_path(path))?;
-                let found = nix::sys::stat::fstat(&file)?;
-                if (Inode { dev: found.st_dev, ino: found.st_ino }) != *inode {
-                    return Err(io::Error::from_raw_os_error(sys::step::ANOTHER_FILE));
-                }
-                rules.allow(&file, *rights)?;
+                rules.allow(&same(file, *inode)?, *rights)?;
+            }
+            RuleAt::Repository(path, inode) => {
+                let file = sys::mount::open_host(&c_path(path))?;
+                rules.allow(&same(file, *inode)?, *rights)?;
             }
             RuleAt::Device(path, rdev) => {
                 // A name under /dev can be anything, so it is the number that counts.
@@ -271,12 +270,27 @@ pub(super) fn ruleset(plan: &Plan, workspace: &Workspace) -> io::Result<OwnedFd>
     rules.finish()
 }
 
+/// The very file that a rule is about is compared, not its name once more.
+fn same(file: OwnedFd, inode: Inode) -> io::Result<OwnedFd> {
+    let found = nix::sys::stat::fstat(&file)?;
+    if (Inode { dev: found.st_dev, ino: found.st_ino }) == inode {
+        return Ok(file);
+    }
+    Err(io::Error::from_raw_os_error(sys::step::ANOTHER_FILE))
+}
+
 /// Gives each mount whose source is cloned before it is attached a slot.
 fn sources(plan: &Plan) -> io::Result<Vec<(Slot, &Mount)>> {
     let with_source = plan.view.mounts.iter().filter(|mount| {
         let writable_hold = matches!(mount, Mount::Hold { writable: true, .. });
         writable_hold
-            || matches!(mount, Mount::Host { .. } | Mount::Device { .. } | Mount::Piece(_))
+            || matches!(
+                mount,
+                Mount::Host { .. }
+                    | Mount::Device { .. }
+                    | Mount::Repository { .. }
+                    | Mount::Piece(_)
+            )
     });
     let numbered = with_source.enumerate().map(|(index, mount)| {
         let slot = u8::try_from(FIRST_SOURCE + index).ok().filter(|n| usize::from(*n) < SLOTS);
@@ -328,6 +342,7 @@ impl<'p> Steps<'p> {
         self.place = match mount {
             Mount::Host { place, .. }
             | Mount::HostMask { place, .. }
+            | Mount::Repository { place, .. }
             | Mount::Hold { place, .. }
             | Mount::Mask { place, .. } => Some(place.as_str().into()),
             _ => None,

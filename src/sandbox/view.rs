@@ -3,7 +3,7 @@
 
 use super::compile::{Steps, c_string, inode, staged};
 use crate::plan::filesystem::{HOME, Mount, Piece, Rule, RuleAt, TMP};
-use crate::plan::workspace::c_path;
+use crate::plan::workspace::{Inode, c_path};
 use crate::sys::mount::{NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::sys::step::{Dir, Is, Slot, Step};
 use std::ffi::CString;
@@ -38,6 +38,9 @@ impl<'p> Steps<'p> {
             match mount {
                 Mount::Host { path, writable, .. } => self.clone_host(slot, path, *writable),
                 Mount::Device { path, rdev, .. } => self.clone_device(slot, path, *rdev),
+                Mount::Repository { path, inode, writable, .. } => {
+                    self.clone_repository(slot, path, *inode, *writable);
+                }
                 Mount::Piece(piece) => self.clone_piece(slot, piece),
                 _ => {}
             }
@@ -50,6 +53,7 @@ impl<'p> Steps<'p> {
             match mount {
                 Mount::Host { path, folder, .. } => self.attach(slot, path, *folder),
                 Mount::Device { path, .. } => self.attach(slot, path, false),
+                Mount::Repository { path, inode, .. } => self.attach_repository(slot, path, *inode),
                 _ => {}
             }
         }
@@ -91,6 +95,31 @@ impl<'p> Steps<'p> {
         let set = NOSUID | NODEV | noexec;
         let userns = self.userns.unwrap_or(-1);
         self.push(Step::Attributes { fd: slot, set, userns, recursive: true });
+    }
+
+    /// Opens a part of the repository, checks it, and clones its mount. Nothing in it is executed
+    /// by any profile.
+    fn clone_repository(&mut self, slot: Slot, path: &Path, is: Inode, writable: bool) {
+        self.push(Step::OpenPath { path: c_path(path), to: TEMPORARY });
+        self.push(Step::Check { fd: TEMPORARY, is: inode(is) });
+        self.clone_slot(TEMPORARY, slot);
+        let set = NOSUID | NODEV | NOEXEC | if writable { 0 } else { RDONLY };
+        let userns = self.userns.unwrap_or(-1);
+        self.push(Step::Attributes { fd: slot, set, userns, recursive: true });
+    }
+
+    /// Attaches the folder that all worktrees share, or a part of it over what that shows.
+    fn attach_repository(&mut self, slot: Slot, path: &Path, is: Inode) {
+        let first = self.plan.view.mounts.iter().find_map(|mount| match mount {
+            Mount::Repository { path, .. } => Some(path.as_path()),
+            _ => None,
+        });
+        if first == Some(path) {
+            return self.attach(slot, path, true);
+        }
+        self.push(Step::OpenBeneath { dir: Dir::Cwd, path: staged(path), to: FOUND });
+        self.push(Step::Check { fd: FOUND, is: inode(is) });
+        self.attach_over(slot, FOUND);
     }
 
     fn clone_host(&mut self, slot: Slot, path: &Path, writable: bool) {

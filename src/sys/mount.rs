@@ -122,6 +122,16 @@ pub fn open_last(dir: impl AsFd, path: &CStr) -> io::Result<OwnedFd> {
     open_how(dir, path, &OpenHow { flags, mode: 0, resolve })
 }
 
+/// Opens a name below a folder for reading, without following any link and without waiting for
+/// anybody: what stands there may be a pipe.
+///
+/// # Errors
+/// `ELOOP` where a link is on the way; otherwise as `openat2(2)`.
+pub fn open_to_read(dir: impl AsFd, path: &CStr) -> io::Result<File> {
+    let flags = (libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC) as u64;
+    open_how(dir, path, &OpenHow { flags, ..open_beneath() }).map(File::from)
+}
+
 /// Lists the names in a folder below another one, without following any link on the way.
 ///
 /// # Errors

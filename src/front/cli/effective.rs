@@ -234,6 +234,9 @@ fn mounted<'p>(plan: &'p Plan, mount: &'p Mount) -> (String, &'p str) {
         Mount::Device { path, place, .. } => {
             (format!("{}: the host's device", escaped(path)), place)
         }
+        Mount::Repository { path, writable, place, .. } => {
+            (format!("{}: the worktree's repository, {}", escaped(path), mode(*writable)), place)
+        }
         Mount::Piece(piece) => {
             let path = if piece.at.as_os_str().is_empty() {
                 plan.workspace.clone()
@@ -260,7 +263,7 @@ fn landlock(plan: &Plan, page: &mut Page) {
     for Rule { at, rights, place } in &plan.view.rules {
         let at = match at {
             RuleAt::Host(path) | RuleAt::View(path) | RuleAt::Scratch(path) => escaped(path),
-            RuleAt::Device(path, _) => escaped(path),
+            RuleAt::Device(path, _) | RuleAt::Repository(path, _) => escaped(path),
             RuleAt::Inside(path, _) if path.as_os_str().is_empty() => escaped(&plan.workspace),
             RuleAt::Inside(path, _) => escaped(plan.workspace.join(path)),
         };

@@ -4,6 +4,7 @@
 //! need the profiles among them.
 
 use super::Reader;
+use crate::plan::worktree::without_dots;
 use crate::plan::{GitIdentity, Toolchain};
 use crate::profile::Profiles;
 use crate::record::{Rung, is_unsafe_to_show};
@@ -19,11 +20,10 @@ const GIT_EMAIL: &str = "agent@pinfold.invalid";
 const NO_ROOTS: [&str; 7] = ["/", "/dev", "/etc", "/proc", "/run", "/sys", "/tmp"];
 
 /// Keys of the design whose feature does not exist, as ends of "this version has no …".
-const LACKED: [(&str, &str); 11] = [
+const LACKED: [(&str, &str); 10] = [
     ("projects", "doors for agents, whose project roots it would name"),
     ("gates", "folder of gate scripts outside the workspace"),
     ("gate_pins", "pins for gate scripts"),
-    ("worktrees", "registered worktrees"),
     ("git", "way for git to reach a remote"),
     ("redact", "redaction"),
     ("mcp", "MCP door"),
@@ -40,6 +40,7 @@ pub(super) struct File {
     pub(super) profiles: Option<PathBuf>,
     pub(super) toolchains: Vec<Toolchain>,
     pub(super) rungs: BTreeMap<String, Rung>,
+    pub(super) worktrees: Vec<PathBuf>,
     /// The address of the package index for pip.
     pub(super) index: Option<String>,
     named_identity: Option<GitIdentity>,
@@ -95,7 +96,8 @@ impl Reader {
             }
             identity
         });
-        for key in ["schema", "catalog", "profiles", "git_identity"] {
+        file.worktrees = self.worktrees(folder, top);
+        for key in ["schema", "catalog", "profiles", "git_identity", "worktrees"] {
             file.note(key, top, key);
         }
         let profiles = match &file.profiles {
@@ -120,6 +122,27 @@ impl Reader {
         top.lacks(&LACKED);
         found.profiles = Some(profiles);
         file
+    }
+
+    /// Reads names only: what stands there is looked at when a call comes, and a command may have
+    /// made it.
+    fn worktrees(&self, folder: &Path, top: &Table<'_>) -> Vec<PathBuf> {
+        let mut worktrees = Vec::new();
+        for text in top.strings("worktrees") {
+            let refuse = |title: &str, hint: &str| top.source().fault(&text.span, title, hint);
+            let path = without_dots(&self.path(folder, &text.value));
+            if text.value.is_empty() {
+                refuse("no worktree", "name the top folder of a linked worktree or submodule");
+            } else if text.value.chars().any(is_unsafe_to_show) {
+                let title = "the path has a control or invisible character";
+                refuse(title, "give the folder another name");
+            } else if worktrees.contains(&path) {
+                refuse("this worktree is named twice", "name it once");
+            } else {
+                worktrees.push(path);
+            }
+        }
+        worktrees
     }
 
     fn toolchain(&self, folder: &Path, table: &Table<'_>, known: Option<&Profiles>) -> Toolchain {

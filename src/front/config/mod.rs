@@ -158,6 +158,7 @@ impl Reader {
             git_identity: file.git_identity(),
             identity_place: file.places.get("git_identity").cloned(),
             rungs: file.rungs.clone(),
+            worktrees: file.worktrees.clone(),
             index: file.index.clone(),
             homes: self.homes.clone(),
         };

@@ -63,6 +63,8 @@ pub(super) fn values(rules: &Rules, file: &File) -> Vec<Value> {
     let identity = &rules.settings.git_identity;
     let identity = json!(format!("{} <{}>", identity.name, identity.email));
     add("git_identity".to_owned(), identity, default.clone());
+    let worktrees = file.worktrees.iter().map(|folder| shown(folder)).collect();
+    add("worktrees".to_owned(), worktrees, default.clone());
     for (index, toolchain) in file.toolchains.iter().enumerate() {
         let mut of_tool = |key: &str, value| {
             add(format!("tools[{index}].{key}"), value, default.clone());

@@ -48,7 +48,9 @@ impl Builder<'_> {
             let grant = Grant { rights: rule.rights, place: &rule.place };
             match &rule.at {
                 RuleAt::View(path) => self.outside_view(path, grant, scratch, &mut rules),
-                RuleAt::Host(path) => self.take_apart(path, grant, &closed, &mut rules)?,
+                RuleAt::Host(path) | RuleAt::Repository(path, _) => {
+                    self.take_apart(path, grant, &closed, &mut rules)?;
+                }
                 RuleAt::Inside(path, _) => {
                     let path = self.call.workspace.below(path);
                     self.take_apart(&path, grant, &closed, &mut rules)?;
@@ -70,6 +72,7 @@ impl Builder<'_> {
                 _ => None,
             })
             .collect();
+        let common = self.call.repository.as_ref().map(|repository| &repository.common.path);
         let inside = |piece: usize, rest: &Path| match pieces.get(piece) {
             Some(piece) if rest.as_os_str().is_empty() => piece.clone(),
             Some(piece) => piece.join(rest),
@@ -78,6 +81,9 @@ impl Builder<'_> {
         for mount in &self.mounts {
             match mount {
                 Mount::HostMask { path, .. } => closed.masked.push(path.clone()),
+                Mount::Repository { path, writable: false, .. } if Some(path) != common => {
+                    closed.protected.push(path.clone());
+                }
                 Mount::Mask { piece, rest, .. } => closed.masked.push(inside(*piece, rest)),
                 Mount::Hold { piece, rest, writable: false, .. } => {
                     closed.protected.push(inside(*piece, rest));
@@ -166,6 +172,15 @@ impl Builder<'_> {
 
     fn rule(&self, path: &Path, Grant { rights, place }: Grant<'_>, rules: &mut Vec<Rule>) {
         let mut push = |at, rights| rules.push(Rule { at, rights, place: place.to_owned() });
+        if let Some(repository) = &self.call.repository
+            && let Ok(below) = path.strip_prefix(&repository.common.path)
+        {
+            if let Lookup::Found(found) = repository.common.find(below) {
+                let rights = if found.is_folder { rights } else { rights.of_file() };
+                push(RuleAt::Repository(path.to_owned(), found.inode), rights);
+            }
+            return;
+        }
         let Ok(below) = path.strip_prefix(&self.call.workspace.path) else {
             let rights = if path.is_dir() { rights } else { rights.of_file() };
             push(RuleAt::Host(path.to_owned()), rights);
@@ -224,7 +239,10 @@ impl Closed {
             if write.entry.path.root != Root::Workspace || !named {
                 continue;
             }
-            let place = builder.call.workspace.below(&write.entry.path.rest);
+            let rest = &write.entry.path.rest;
+            let elsewhere = builder.call.repository.as_ref();
+            let elsewhere = elsewhere.and_then(|it| Some(it.common.below(&it.written(rest)?)));
+            let place = elsewhere.unwrap_or_else(|| builder.call.workspace.below(rest));
             let closed = self.masked.iter().chain(&self.protected);
             if let Some(inner) = closed.into_iter().find(|inner| inner.starts_with(&place)) {
                 return Err(needs_mounts(&place, inner, &write.entry.place));
@@ -264,7 +282,9 @@ impl View {
     pub fn writable_places(&self, workspace: &Path) -> Vec<PathBuf> {
         let writable = self.rules.iter().filter(|rule| rule.rights.writes());
         let place = |rule: &Rule| match &rule.at {
-            RuleAt::Host(path) | RuleAt::Scratch(path) => Some(path.clone()),
+            RuleAt::Host(path) | RuleAt::Scratch(path) | RuleAt::Repository(path, _) => {
+                Some(path.clone())
+            }
             RuleAt::Inside(path, _) if path.as_os_str().is_empty() => Some(workspace.to_owned()),
             RuleAt::Inside(path, _) => Some(workspace.join(path)),
             RuleAt::Device(..) | RuleAt::View(_) => None,

@@ -80,7 +80,8 @@ impl Builder<'_> {
         }
         for write in profile.write.iter().filter(|write| inside(&write.entry.path)) {
             let (path, place) = (&write.entry.path, write.entry.place.as_str());
-            if self.call.access < Access::WorkspaceWrite {
+            // A file in the place of `.git` says where the repository is, and is never written.
+            if self.call.access < Access::WorkspaceWrite || self.is_elsewhere(path) {
                 continue;
             }
             let needed = !write.optional;
@@ -112,8 +113,9 @@ impl Builder<'_> {
         }
         let profile = self.profile;
         let inside = |spec: &PathSpec| spec.root == Root::Workspace;
+        let writes = profile.write.iter().map(|write| &write.entry);
         let mut writes: Vec<&Entry> =
-            profile.write.iter().map(|write| &write.entry).filter(|e| inside(&e.path)).collect();
+            writes.filter(|e| inside(&e.path) && !self.is_elsewhere(&e.path)).collect();
         writes.sort_by_key(|entry| entry.path.rest.components().count());
         for Entry { path: spec, place, .. } in writes {
             let Lookup::Found(found) = self.call.workspace.find(&spec.rest) else { continue };

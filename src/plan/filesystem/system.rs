@@ -174,7 +174,10 @@ impl Builder<'_> {
         let Ok(found) = std::fs::symlink_metadata(&path) else { return Ok(None) };
         let mut inside = false;
         for mount in &self.mounts {
-            let Mount::Host { path: host, .. } = mount else { continue };
+            let (Mount::Host { path: host, .. } | Mount::Repository { path: host, .. }) = mount
+            else {
+                continue;
+            };
             inside |= path.starts_with(host);
             if host != &path && host.starts_with(&path) {
                 return Err(unmaskable(&entry.path, &entry.place));
