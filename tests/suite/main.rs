@@ -52,3 +52,4 @@ mod trail;
 mod view;
 mod weaker;
 mod workspace;
+mod worktrees;

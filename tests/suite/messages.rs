@@ -236,6 +236,15 @@ fn workspaces(all: &mut Messages) {
     };
     all.situation("git-state", 126, redirect, &["run", "--", "git", "status"]);
     all.situation("already-there", 126, folder(".git"), &["run", "--", "git", "init"]);
+    let gitfile = |env: &Env| drop(env.file(".git", "gitdir: ./elsewhere\n"));
+    let status = ["run", "--", "git", "status"];
+    all.situation("git-redirect", 126, gitfile, &status);
+    all.situation("git-redirect: a link", 126, link, &status);
+    let registered = |env: &Env| {
+        gitfile(env);
+        edit(env, "pinfold.toml", |text| format!("{text}worktrees = [\"../ws\"]\n"));
+    };
+    all.situation("git-redirect: no worktree's folder", 126, registered, &status);
     all.situation("timeout-value: zero", 126, own, &["run", "--timeout", "0", "--", "pwd"]);
 }
 

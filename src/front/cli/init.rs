@@ -29,6 +29,9 @@ schema = 1
 # Author and committer of the commits that are made.
 # git_identity = \"Pinfold agent <agent@pinfold.invalid>\"
 
+# Linked worktrees and submodules, whose `.git` is a file, in which git may run.
+# worktrees = [\"/srv/agents/app-wt\"]
+
 # Toolchains that live in homes: seen read-only and executable, in the named profiles only.
 ";
 
