@@ -211,7 +211,7 @@ fn a_fault_of_the_configuration_is_shown_with_its_line_and_a_caret() {
          pinfold:   | ^^^^^^^^^\n\
          pinfold:   |\n\
          pinfold:   = hint: known keys here: \
-         catalog, git_identity, index, profiles, rungs, schema, tools\n\
+         catalog, git_identity, index, profiles, rungs, schema, tools, worktrees\n\
          pinfold: \n\
          pinfold: error: `profiles` must be a string, found integer\n\
          pinfold:  --> {place}:3:12\n\
