@@ -180,7 +180,9 @@ impl Supervisor {
         {
             return recorder.refuse(&request, &argv, &refused);
         }
-        let decided = match self.decide((&request, &argv), &opened, false) {
+        let decided = self.decide((&request, &argv), &opened, false);
+        let again = |decided| self.caught_up(decided, (&request, &argv), &opened, &recorder);
+        let decided = match decided.and_then(again) {
             Ok(decided) => decided,
             Err(refused) => return recorder.refuse(&request, &argv, &refused),
         };
@@ -264,8 +266,7 @@ impl Supervisor {
             spawner: &self.spawner,
             layers: self.layers,
         };
-        let workspace = decided.call.workspace;
-        let running = match self.note(&plan, workspace, &recorder) {
+        let running = match self.note(&plan, &decided.call, &recorder) {
             Ok(running) => running,
             Err(refusal) => {
                 let argv: Vec<OsString> = plan.argv.iter().cloned().map(OsString::from).collect();
@@ -289,7 +290,7 @@ impl Supervisor {
         }
         // The id and the scratch folder are free again only when the tree is gone.
         drop((chosen, scratch));
-        let looked = self.look_after((running, &ending), workspace, &recorder);
+        let looked = self.look_after((running, &ending), &decided.call, &recorder);
         let mut reply = recorder.end(&plan, Decision::allowed(&template), approval, ending);
         recording::guarded(&mut reply, looked);
         reply

@@ -8,6 +8,7 @@ use super::judge::{TOP, read};
 use super::settings::{self, Setting};
 use super::walk::{self, Kind};
 use crate::plan::workspace::Workspace;
+use crate::plan::worktree::Repository;
 use crate::record::{Code, Refusal, Text};
 use nix::errno::Errno;
 use std::path::Path;
@@ -15,19 +16,32 @@ use std::path::Path;
 /// Most of the things that a sentence names.
 const NAMED_MAX: usize = 6;
 
-/// Looks at the repository of a workspace; gives why a person should be asked before git is
-/// started on it. A workspace without one is git's own business.
+/// The settings that only a registered submodule has: git is told its folders by its environment.
+const OF_SUBMODULES: &str = "core.worktree";
+
+/// Looks at the repository of a workspace, which for a registered worktree is another folder; gives
+/// why a person should be asked before git is started on it. A workspace without one is git's own
+/// business.
 ///
 /// # Errors
 /// A refusal where git would be led elsewhere, or where the repository is another user's.
-pub fn check(workspace: &Workspace) -> Result<Option<String>, Refusal> {
-    let places = match walk::repository(workspace, Path::new(TOP)) {
+pub fn check(
+    workspace: &Workspace,
+    registered: Option<&Repository>,
+) -> Result<Option<String>, Refusal> {
+    let (workspace, top, own) = match registered {
+        Some(it) => (&it.common, Path::new(""), Some(it.below_common(&it.admin.path))),
+        None => (workspace, Path::new(TOP), None),
+    };
+    // What leads from a registered worktree to its repository was compared already.
+    let is_own = |path: &Path| own.as_ref().is_some_and(|own| path.starts_with(own) && path != own);
+    let places = match walk::repository(workspace, top) {
         Ok(places) => places,
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(unsafe_state(TOP, &format!("it cannot be looked into: {error}"))),
     };
     let mut asks = Vec::new();
-    for (path, place) in &places {
+    for (path, place) in places.iter().filter(|(path, _)| own.as_deref() != Some(path)) {
         let shown = Text::from(path.as_path()).shown();
         let owner = place.stamp.owner();
         if place.kind == Kind::Repository && owner != workspace.owner.0 && owner != 0 {
@@ -36,13 +50,19 @@ pub fn check(workspace: &Workspace) -> Result<Option<String>, Refusal> {
         }
         match place.kind {
             Kind::Link => return Err(unsafe_state(&shown, "it is a link")),
-            Kind::Redirect if path.parent() == Some(Path::new(TOP)) => {
+            Kind::Redirect
+                if is_own(path) && path.file_name().is_some_and(|it| it != "alternates") => {}
+            Kind::Redirect if path.parent() == Some(top) => {
                 return Err(unsafe_state(&shown, "it leads git to another folder"));
             }
             Kind::Unseen => return Err(unsafe_state(&shown, "it cannot be looked into")),
-            Kind::Settings => asks.extend(keys(workspace, path)?),
+            Kind::Settings => {
+                let keys = keys(workspace, path)?;
+                let is_known = |key: &String| registered.is_some() && key == OF_SUBMODULES;
+                asks.extend(keys.into_iter().filter(|key| !is_known(key)));
+            }
             Kind::Hook | Kind::Redirect | Kind::Attributes => asks.extend(says(workspace, path)),
-            Kind::Repository if path != Path::new(TOP) => asks.push(shown),
+            Kind::Repository if path != top => asks.push(shown),
             _ => {}
         }
     }

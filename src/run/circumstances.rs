@@ -62,7 +62,7 @@ impl Supervisor {
         let repository = self.repository(rules, template, workspace, &cwd).map_err(named)?;
         let (program, digests) =
             self.program(rules, (&matched, argv), profile, workspace).map_err(named)?;
-        let guarded = self.guarded(workspace, template).map_err(named)?;
+        let guarded = self.guarded(workspace, repository.as_ref(), template).map_err(named)?;
         let (verdict, why) = stricter(asks(&matched, rules), guarded);
         if verdict == Verdict::Ask && !shown {
             return Err(named(nobody_to_ask(argv, why)));

@@ -1,16 +1,19 @@
 //! Where the guard stands in the pipeline: before a run that may write, and after it, before
 //! anything else may start.
 
+use super::circumstances::Decided;
 use super::recording::{Ending, Recorder};
-use super::{Refused, Supervisor};
+use super::{Refused, Request, Supervisor};
 use crate::catalog::{self, Template};
 use crate::guard::{Changes, Guard, Held, Running, precheck};
-use crate::plan::Plan;
 use crate::plan::workspace::Workspace;
+use crate::plan::worktree::Repository;
+use crate::plan::{Call, Plan};
 use crate::record::{
     Access, Body, Code, GuardFinding, GuardNotice, GuardReport, Refusal, Text, Verdict, Word,
 };
 use crate::trail::{CallId, Trail};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +22,8 @@ impl Supervisor {
         Guard::of(&self.state, &workspace.path)
     }
 
-    /// Looks at the workspace in the place of supervisors that died before they did.
+    /// Looks at a folder in the place of supervisors that died before they did; says whether there
+    /// was any.
     ///
     /// # Errors
     /// A refusal: as long as nobody has looked, nothing else may start there.
@@ -27,12 +31,32 @@ impl Supervisor {
         &self,
         workspace: &Workspace,
         recorder: &Recorder,
-    ) -> Result<(), Refused> {
+    ) -> Result<bool, Refused> {
         let guard = self.guard(workspace);
-        for running in guard.left_behind().map_err(blind)? {
+        let left = guard.left_behind().map_err(blind)?;
+        let any = !left.is_empty();
+        for running in left {
             self.look(&guard, running, workspace, recorder).map_err(blind)?;
         }
-        Ok(())
+        Ok(any)
+    }
+
+    /// Does the same for the repository of a registered worktree, which is known once the call is
+    /// decided; where there was anything to look at, the call is decided once more.
+    ///
+    /// # Errors
+    /// As [`Supervisor::catch_up`], and the refusal of the new decision.
+    pub(super) fn caught_up<'r>(
+        &'r self,
+        decided: Decided<'r>,
+        call: (&Request, &[OsString]),
+        opened: &'r Result<Workspace, Refusal>,
+        recorder: &Recorder,
+    ) -> Result<Decided<'r>, Refused> {
+        match &decided.call.repository {
+            Some(it) if self.catch_up(&it.common, recorder)? => self.decide(call, opened, false),
+            _ => Ok(decided),
+        }
     }
 
     /// Says why a person must be asked first, as far as the workspace and its repository go.
@@ -42,61 +66,74 @@ impl Supervisor {
     pub(super) fn guarded(
         &self,
         workspace: &Workspace,
+        registered: Option<&Repository>,
         template: &Template,
     ) -> Result<Option<String>, Refusal> {
         if !self.layers.guard {
             return Ok(None);
         }
-        let held = self.guard(workspace).held().map_err(blind)?;
-        if let Some(first) = held.first() {
-            return Ok(Some(format!(
-                "a run left {} in this workspace: {}; until a person has cleared it \
-                 (`pinfold guard show`), every call asks",
-                Text::from(first.finding.path.as_path()).shown(),
-                Text::from(first.finding.what.as_str()).shown(),
-            )));
+        for folder in std::iter::once(workspace).chain(registered.map(|it| &it.common)) {
+            let held = self.guard(folder).held().map_err(blind)?;
+            if let Some(first) = held.first() {
+                return Ok(Some(format!(
+                    "a run left {}: {}; until a person has cleared it (`pinfold guard show \
+                     --workspace {}`), every call asks",
+                    Text::from(first.finding.path.as_path()).shown(),
+                    Text::from(first.finding.what.as_str()).shown(),
+                    Text::from(folder.path.as_path()).shown(),
+                )));
+            }
         }
         match template.guard {
-            Some(catalog::Guard::Git) => precheck::check(workspace),
+            Some(catalog::Guard::Git) => precheck::check(workspace, registered),
             None => Ok(None),
         }
     }
 
-    /// Notes how the workspace looks before a run that may write to it.
+    /// Notes how the workspace, and the repository of a registered worktree, look before a run that
+    /// may write to them.
     ///
     /// # Errors
     /// A refusal: what cannot be noted cannot be compared afterwards.
     pub(super) fn note(
         &self,
         plan: &Plan,
-        workspace: &Workspace,
+        call: &Call<'_>,
         recorder: &Recorder,
-    ) -> Result<Option<Running>, Refusal> {
+    ) -> Result<Vec<Running>, Refusal> {
         if plan.access < Access::WorkspaceWrite || !self.layers.guard {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let call = recorder.call().as_str();
-        self.guard(workspace).begin(workspace, call).map(Some).map_err(blind)
+        let id = recorder.call().as_str();
+        let begin = |folder| self.guard(folder).begin(folder, id).map_err(blind);
+        watched(call).map(begin).collect()
     }
 
     /// Looks at a workspace after a run. Where that fails, the note stays behind, and no other
     /// call starts before somebody has looked.
     pub(super) fn look_after(
         &self,
-        (running, ending): (Option<Running>, &Ending),
-        workspace: &Workspace,
+        (running, ending): (Vec<Running>, &Ending),
+        call: &Call<'_>,
         recorder: &Recorder,
     ) -> io::Result<Option<GuardReport>> {
-        let (Some(running), guard) = (running, self.guard(workspace)) else { return Ok(None) };
-        match ending {
-            Ending::Ran { .. } | Ending::Lost { .. } => {
-                self.look(&guard, running, workspace, recorder)
-            }
-            // Nothing was executed.
-            Ending::NeverRan { .. } | Ending::Cancelled { .. } => {
-                guard.done(running).map(|()| None)
+        let mut report = GuardReport { found: Vec::new(), noticed: Vec::new() };
+        for (running, folder) in running.into_iter().zip(watched(call)) {
+            let guard = self.guard(folder);
+            match ending {
+                Ending::Ran { .. } | Ending::Lost { .. } => {
+                    let mut seen = self.look(&guard, running, folder, recorder)?;
+                    if !std::ptr::eq(folder, call.workspace) {
+                        seen.found.iter_mut().for_each(|it| it.path = whole(folder, &it.path));
+                    }
+                    report.found.extend(seen.found);
+                    report.noticed.extend(seen.noticed);
+                }
+                // Nothing was executed.
+                Ending::NeverRan { .. } | Ending::Cancelled { .. } => guard.done(running)?,
             }
         }
+        Ok(Some(report).filter(|it| !it.found.is_empty() || !it.noticed.is_empty()))
     }
 
     fn look(
@@ -105,7 +142,7 @@ impl Supervisor {
         running: Running,
         workspace: &Workspace,
         recorder: &Recorder,
-    ) -> io::Result<Option<GuardReport>> {
+    ) -> io::Result<GuardReport> {
         let Changes { found, noticed } = guard.look(&running, workspace)?;
         let notice = |(path, why): &(PathBuf, &'static str)| GuardNotice {
             path: Text::from(path.as_path()),
@@ -126,8 +163,18 @@ impl Supervisor {
             }
         }
         guard.done(running)?;
-        Ok(Some(report).filter(|it| !it.found.is_empty() || !it.noticed.is_empty()))
+        Ok(report)
     }
+}
+
+/// The path of a place that is not in the workspace.
+fn whole(folder: &Workspace, path: &Text) -> Text {
+    Text::from(folder.path.join(OsString::from(path.clone())).as_path())
+}
+
+/// The folders that a call may change: the workspace, and the repository of a registered worktree.
+fn watched<'w>(call: &'w Call<'_>) -> impl Iterator<Item = &'w Workspace> {
+    std::iter::once(call.workspace).chain(call.repository.as_ref().map(|it| &it.common))
 }
 
 /// How a person clears what was found.

@@ -173,7 +173,8 @@ fn a_submodule_that_is_registered_commits_and_keeps_its_settings() {
     // Git would take the nearest one from a working folder too.
     let near = env.run(&["--json", "--cwd", "libs/sub", "--", "git", "status"]);
     assert_eq!(near.refusal(), "git-redirect", "{near:?}");
-    assert_eq!(env.cmd(&["git", "status"]).outcome(), "ok");
+    // The repository around it has what only a person answers for, and is no redirect.
+    assert_eq!(env.cmd(&["git", "status"]).refusal(), "nobody-to-ask");
     edit(&env, "pinfold.toml", |text| format!("{text}worktrees = [\"../ws/libs/sub\"]\n"));
     fs::write(sub.join("new.txt"), "new\n").expect("a file");
     for words in [&["git", "add", "new.txt"][..], &["git", "commit", "-m", "second"]] {
@@ -247,7 +248,7 @@ fn e15_what_a_gitfile_names_is_not_granted() {
     fs::rename(common.join("objects"), env.path("objects")).expect("a rename");
     symlink(&secret, common.join("objects")).expect("a link");
     let answer = env.cmd(&["git", "commit", "-m", "x"]);
-    assert_eq!((answer.code, answer.refusal()), (126, "git-redirect"), "{answer:?}");
+    assert_eq!((answer.code, answer.refusal()), (126, "git-state"), "{answer:?}");
     assert_eq!(env.records_of("intent").len(), 3, "the three reads above and nothing else");
     fs::remove_file(common.join("objects")).expect("the link");
     fs::rename(env.path("objects"), common.join("objects")).expect("a rename");
@@ -392,4 +393,31 @@ fn without_namespaces_a_worktree_is_read_and_not_written() {
     assert_eq!(answer.outcome(), "ok", "{answer:?}");
     let answer = env.cmd(&["git", "commit", "-m", "x"]);
     assert_eq!((answer.code, answer.refusal()), (126, "rung"), "{answer:?}");
+}
+
+#[test]
+fn what_a_run_leaves_in_the_repository_of_a_worktree_is_found() {
+    let Some(env) = Env::new() else { return };
+    let common = linked(&env);
+    register(&env);
+    commits(&env, &env.workspace());
+    let own = common.join("worktrees/ws/config.worktree");
+    fs::write(&own, "").expect("a file");
+    open_to_all(&own);
+    // An empty one sets nothing.
+    assert_eq!(env.cmd(&["git", "status"]).outcome(), "ok");
+    let alternates = common.join("objects/info/alternates");
+    let answer = env.cmd(&["probe", "repo", "write", text(&alternates)]);
+    assert_eq!(answer.stdout().trim(), "ENOENT", "{answer:?}");
+    let words = ["probe", "repo", "create", text(&alternates)];
+    assert_eq!(env.cmd(&words).stdout().trim(), "ok", "only the guard stands against it");
+    env.cmd(&["probe", "repo", "write", text(&alternates)]);
+    let answer = env.cmd(&["git", "status"]);
+    let said = answer.reply["message"].as_str().unwrap_or_default();
+    assert!(answer.refusal() == "nobody-to-ask" && said.contains("alternates"), "{answer:?}");
+    assert!(!alternates.exists(), "it was moved away");
+    let common = text(&common);
+    assert_eq!(env.pinfold(&["guard", "show", "--workspace", common]).status.code(), Some(1));
+    assert_eq!(env.pinfold(&["guard", "accept", "--workspace", common]).status.code(), Some(0));
+    assert_eq!(env.cmd(&["git", "status"]).outcome(), "ok");
 }
