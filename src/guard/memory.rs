@@ -37,7 +37,7 @@ pub struct Held {
     pub is_put_back: bool,
 }
 
-/// What is remembered of a run that is under way; forgotten by [`Running::done`] only.
+/// What is remembered of a run that is under way; forgotten only when the workspace was looked at.
 #[derive(Debug)]
 pub struct Running {
     path: PathBuf,
