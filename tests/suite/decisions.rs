@@ -16,7 +16,8 @@ type Wanted = &'static str;
 /// Runs a line by a real shell, outside, in the workspace.
 pub(crate) fn shell(env: &Env, line: &str) {
     let mut command = Command::new("/bin/bash");
-    command.args(["-c", line]).current_dir(env.workspace()).env_clear();
+    // The shell stays, so that it is its end that is seen, and not a closed pipe's of what it ran.
+    command.args(["-c", &format!("{line}\n:")]).current_dir(env.workspace()).env_clear();
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", env.path("home"));
     let output = command.output().expect("bash starts");
     assert!(output.status.code().is_some(), "{line}: {output:?}");
