@@ -280,7 +280,10 @@ impl Supervisor {
         let receipt = match recorder.intent(intent) {
             Ok(receipt) => receipt,
             // The child at the gate ends as it is dropped.
-            Err(error) => return recording::unrecorded(&recording::unavailable(&error)),
+            Err(error) => {
+                self.forget(running, &decided.call);
+                return recording::unrecorded(&recording::unavailable(&error));
+            }
         };
         let ending = pass_gate(gated, &receipt, &plan, &recorder, sink, cancel).await;
         if matches!(&ending, Ending::NeverRan { fault, .. } if fault.is_of_the_host()) {

@@ -109,6 +109,15 @@ impl Supervisor {
         watched(call).map(begin).collect()
     }
 
+    /// Forgets how a workspace looked before a run that did not come to be.
+    pub(super) fn forget(&self, running: Vec<Running>, call: &Call<'_>) {
+        for (running, folder) in running.into_iter().zip(watched(call)) {
+            if let Err(error) = self.guard(folder).done(running) {
+                tracing::warn!(%error, "the next call looks at the workspace once more");
+            }
+        }
+    }
+
     /// Looks at a workspace after a run. Where that fails, the note stays behind, and no other
     /// call starts before somebody has looked.
     pub(super) fn look_after(
