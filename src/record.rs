@@ -317,6 +317,15 @@ pub enum Body {
         /// The layers that the child reported.
         layers: Vec<String>,
     },
+    /// `mask.lost`: a host program uncovered a masked or protected place, and it was covered again.
+    MaskLost {
+        /// The place.
+        path: Word,
+        /// For how long, in microseconds; rather too long than too short.
+        lost_us: u64,
+        /// Whether the command's opens of it were refused meanwhile.
+        opens_refused: bool,
+    },
     /// `output`: one stream of the command.
     Output {
         /// `stdout` or `stderr`.
@@ -372,6 +381,7 @@ impl Body {
             Self::Refusal { .. } => "refusal",
             Self::Intent(_) => "intent",
             Self::Started { .. } => "started",
+            Self::MaskLost { .. } => "mask.lost",
             Self::Output { .. } => "output",
             Self::GuardFound(_) => "guard.found",
             Self::GuardQuarantined(_) => "guard.quarantined",

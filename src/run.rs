@@ -11,6 +11,7 @@ mod circumstances;
 mod explain;
 mod guarding;
 mod homes;
+mod losses;
 mod recording;
 mod worktrees;
 

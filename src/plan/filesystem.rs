@@ -8,6 +8,7 @@ mod alone;
 mod pieces;
 mod repository;
 mod system;
+mod watched;
 
 use super::workspace::{Inode, Lookup};
 use super::{Call, Toolchain, as_text};
@@ -16,6 +17,7 @@ use crate::record::{Code, Refusal};
 use crate::sys::landlock::Rights;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+pub use watched::Watched;
 
 /// How a plan writes a scratch folder that is one of the host's.
 pub const TMP_TOKEN: &str = "{tmp}";
@@ -128,6 +130,8 @@ pub enum Mount {
         inode: Inode,
         /// Whether it can be written.
         writable: bool,
+        /// Whether it is a folder.
+        folder: bool,
         /// The profile's line.
         place: String,
     },

@@ -228,6 +228,7 @@ impl Plan {
         nested_is_off(profile)?;
         let toolchains: Vec<&Toolchain> = settings.toolchains_of(profile).collect();
         let view = filesystem::view(call, profile, &toolchains, given.scratch, &mut notes)?;
+        let closes = rung::closes(&view, call.workspace, &mut notes);
         let sockets = if bare { Sockets::None } else { syscalls::sockets(profile, loopback) };
         let (timeout, output) = (timeout(call), output(call));
         let (timeout_ms, output_bytes) = (timeout.0, output.0);
@@ -250,7 +251,7 @@ impl Plan {
             access: call.access,
             profile: profile.name.clone(),
             rung,
-            layers: rung::layers(host, rung, given.kept),
+            layers: rung::layers(host, rung, given.kept).into_iter().chain(closes).collect(),
             lacks: rung::lacks(host, rung, given.kept),
             brokered: bare && host.brokers && call.access >= Access::WorkspaceWrite,
             identity: given.identity,

@@ -1,9 +1,11 @@
 //! The rung of a run: how much is enforced, by which layers, and what is not.
 
 use super::Settings;
+use super::filesystem::{View, Watched};
 use super::host::{Host, Mode};
+use super::workspace::Workspace;
 use crate::profile::Profile;
-use crate::record::{Code, Refusal, Rung};
+use crate::record::{Code, Refusal, Rung, Text};
 use crate::sys::cgroup::Kept;
 
 /// What a tree without namespaces is not kept from, or not given.
@@ -19,6 +21,14 @@ const LACKS_WITHOUT_NAMESPACES: [&str; 10] = [
     "nothing new can be made in a folder that directly holds a protected or masked place",
     "the tree is not ended if its guardian is killed from outside",
 ];
+
+/// Most places that one note names.
+const NOTED_MAX: usize = 8;
+
+/// The layer that covers again what a host program uncovers.
+pub const COVERS: &str = "covers:inotify";
+/// The layer that refuses opens of a masked file meanwhile.
+pub const CLOSES: &str = "covers:fanotify";
 
 /// Returns the weakest rung that the profile accepts, or the operator for it.
 pub fn wanted(profile: &Profile, settings: &Settings) -> Rung {
@@ -80,6 +90,35 @@ pub fn layers(host: &Host, rung: Rung, kept: Kept) -> Vec<String> {
     layers.extend((kept.memory && kept.pids).then_some("cgroup-limits"));
     layers.extend((rung == Rung::C).then_some("guardian"));
     layers.into_iter().map(str::to_owned).collect()
+}
+
+/// Names the layers of a view with places that a host program can uncover, and notes what can be
+/// reached until they are covered again.
+pub(super) fn closes(view: &View, workspace: &Workspace, notes: &mut Vec<String>) -> Vec<String> {
+    let watched = view.watched(&workspace.path);
+    if watched.is_empty() {
+        return Vec::new();
+    }
+    let mut layers = vec![COVERS.to_owned()];
+    let mut open: Vec<&Watched> = watched.iter().filter(|place| place.masked).collect();
+    if open.iter().any(|place| place.can_be_closed()) {
+        match crate::sys::cover::can_refuse(workspace) {
+            Ok(()) => {
+                layers.push(CLOSES.to_owned());
+                open.retain(|place| !place.can_be_closed());
+            }
+            Err(error) => tracing::debug!(%error, "no opens are refused"),
+        }
+    }
+    if !open.is_empty() {
+        let few = open.iter().take(NOTED_MAX).map(|place| Text::from(place.path.as_path()).shown());
+        let few = few.collect::<Vec<_>>().join(", ");
+        let more = if open.len() > NOTED_MAX { ", and more" } else { "" };
+        notes.push(format!(
+            "if a host program replaces it, it can be opened until it is covered again: {few}{more}"
+        ));
+    }
+    layers
 }
 
 /// Says what a run on this rung is not kept from.

@@ -1,5 +1,6 @@
 //! What is written about a call, and the reply that goes with it.
 
+use super::losses;
 use super::{Refused, Request, Words};
 use crate::catalog::Catalog;
 use crate::plan::Plan;
@@ -149,7 +150,9 @@ impl Recorder {
         let lost = matches!(ending, Ending::Lost { .. });
         let (summary, ended, place) = summarize(ending);
         let mut bodies = Vec::new();
+        let lost_told = ended.as_ref().and_then(losses::message);
         if let Some(ended) = &ended {
+            bodies.extend(losses::records(ended));
             bodies.push(Body::Output { stream: "stdout", summary: ended.stdout.summary() });
             bodies.push(Body::Output { stream: "stderr", summary: ended.stderr.summary() });
         }
@@ -193,7 +196,7 @@ impl Recorder {
             trail: TrailPlace { intent: Some(place.seqs.start), ..after(&place) },
             message: match error {
                 Some(error) => Some(failed(&error, became)),
-                None => limit.map(|limit| reached(limit, plan, truncated)),
+                None => limit.map(|limit| reached(limit, plan, truncated)).or(lost_told),
             },
         };
         match written {
@@ -313,7 +316,7 @@ fn summarize(ending: Ending) -> (Summary, Option<Ended>, Place) {
 
 /// Sums up a run whose tree is gone.
 fn ran(ended: &Ended) -> Summary {
-    let Ended { program, stopped, limit, duration, usage, .. } = ended;
+    let Ended { program, stopped, limit, duration, usage, uncovered, .. } = ended;
     let (exit_code, by_signal) = match program {
         Some(wait::Ended::Exit(code)) => (Some(*code), None),
         Some(wait::Ended::Signal(signal)) => (None, Some(*signal)),
@@ -322,6 +325,7 @@ fn ran(ended: &Ended) -> Summary {
     let outcome = match stopped {
         Some(Stop::Deadline) => Outcome::Timeout,
         Some(Stop::Cancelled(_)) => Outcome::Cancelled,
+        Some(Stop::Uncovered) => Outcome::Error,
         // Without a word of the program, the kernel killed the tree's init too, or it was lost.
         None if program.is_none() && *limit != Some(LimitHit::Memory) => Outcome::Error,
         _ if limit.is_some() => Outcome::Limit,
@@ -336,13 +340,16 @@ fn ran(ended: &Ended) -> Summary {
         }
         _ => by_signal,
     };
-    let lost = outcome == Outcome::Error;
+    let why = match uncovered {
+        Some(why) => why.to_string(),
+        None => "the tree ended without a word of the command".to_owned(),
+    };
     Summary {
         outcome,
         exit_code: exit_code.filter(|_| outcome != Outcome::Cancelled),
         signal,
         limit: *limit,
-        error: lost.then(|| "the tree ended without a word of the command".to_owned()),
+        error: (outcome == Outcome::Error).then_some(why),
         duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         usage: *usage,
     }

@@ -38,6 +38,9 @@ pub struct Layers {
     pub(super) seccomp: bool,
     /// Whether the guard looks, before git is started and after a run.
     pub guard: bool,
+    /// Covering again what the host uncovers, and refusing opens meanwhile.
+    pub(super) covers: bool,
+    pub(super) closes: bool,
 }
 
 impl Layers {
@@ -47,14 +50,27 @@ impl Layers {
     }
 
     /// Every layer.
-    pub const ALL: Self = Self { mounts: true, landlock: true, seccomp: true, guard: true };
+    pub const ALL: Self = Self {
+        mounts: true,
+        landlock: true,
+        seccomp: true,
+        guard: true,
+        covers: true,
+        closes: true,
+    };
 
     /// Leaves out the layers that `names` lists, separated by commas.
     #[cfg(feature = "test-layers")]
     pub fn without(names: &str) -> Self {
         let on = |layer| !names.split(',').any(|name| name == layer);
-        let (mounts, landlock, seccomp) = (on("mounts"), on("landlock"), on("seccomp"));
-        Self { mounts, landlock, seccomp, guard: on("guard") }
+        Self {
+            mounts: on("mounts"),
+            landlock: on("landlock"),
+            seccomp: on("seccomp"),
+            guard: on("guard"),
+            covers: on("covers"),
+            closes: on("closes"),
+        }
     }
 }
 

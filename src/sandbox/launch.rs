@@ -2,6 +2,7 @@
 
 use super::broker::Broker;
 use super::compile::{Compiled, Ends, Layers, compile, describe};
+use super::covers::{Covers, Uncovered, Watch};
 use super::guardian::{self, Lines};
 use super::scratch::Folder;
 use crate::plan::Plan;
@@ -50,6 +51,8 @@ pub enum Fault {
     Slow,
     /// The receipt is for another plan or another call.
     Receipt,
+    /// A masked or protected place cannot be kept.
+    Uncovered(Uncovered),
 }
 
 impl Fault {
@@ -77,6 +80,7 @@ impl fmt::Display for Fault {
             }
             Self::Silent => out.write_str("the child ended before every layer was in place"),
             Self::Slow => out.write_str("the child could not put its layers in place in time"),
+            Self::Uncovered(why) => write!(out, "{why}"),
             Self::Receipt => out.write_str("the record is of another plan than the child's"),
         }
     }
@@ -86,7 +90,7 @@ impl std::error::Error for Fault {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Prepare(error) | Self::Clone(error) | Self::Step { error, .. } => Some(error),
-            Self::Silent | Self::Slow | Self::Receipt => None,
+            Self::Uncovered(_) | Self::Silent | Self::Slow | Self::Receipt => None,
         }
     }
 }
@@ -126,6 +130,11 @@ struct Held {
     gate: OwnedFd,
     pipes: Pipes,
     own: Own,
+    /// What the host can uncover; its helper starts when every layer is in place.
+    watch: Option<Watch>,
+    covers: Option<Covers>,
+    /// The outer child, taken when it is needed.
+    pidfd: Option<OwnedFd>,
     /// Where the listener of a tree without namespaces comes out, and who answers its calls.
     brokered: Option<(OwnedFd, Broker)>,
 }
@@ -142,12 +151,12 @@ struct Own {
 
 impl Drop for Gated {
     fn drop(&mut self) {
-        let Some(Held { launch, gate, pipes, own, .. }) = self.held.take() else { return };
+        let Some(Held { launch, gate, pipes, own, pidfd, .. }) = self.held.take() else { return };
         // The child sees the gate close without its byte, or the init its life pipe, and ends.
         drop((gate, pipes));
         // It may hang in a step; then only a signal ends it, and with it the cloning thread's
         // sleep. A guardian whose program may run already must live to end the tree.
-        let early = launch.take_pidfd();
+        let early = pidfd.or_else(|| launch.take_pidfd());
         if let Some(pidfd) = &early
             && !(own.guarded && self.opened)
         {
@@ -184,6 +193,7 @@ pub struct Child {
     pidfd: OwnedFd,
     pid: u32,
     pipes: Option<Pipes>,
+    covers: Option<Covers>,
     own: Own,
     reaped: bool,
 }
@@ -202,6 +212,11 @@ impl Child {
     /// Takes the pipes. Closing the life pipe ends the tree.
     pub fn take_pipes(&mut self) -> Option<Pipes> {
         self.pipes.take()
+    }
+
+    /// Takes what keeps the places that the host can uncover, where there are any.
+    pub fn take_covers(&mut self) -> Option<Covers> {
+        self.covers.take()
     }
 
     /// Returns the group, which tells what the tree used and reached.
@@ -327,6 +342,9 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
                 gate,
                 pipes,
                 own: Own { cgroup, _scratch: scratch, guarded },
+                watch: Watch::of(plan, layers),
+                covers: None,
+                pidfd: None,
                 brokered,
             }),
             opened: false,
@@ -336,16 +354,24 @@ pub fn prepare(plan: &Plan, call: &str, means: Means<'_>) -> Result<Gated, Fault
 }
 
 impl Gated {
-    /// Waits until the child reports that every layer is in place.
+    /// Waits until the child reports that every layer is in place, and what the host can uncover is
+    /// watched.
     ///
     /// # Errors
-    /// The step that failed, or why there is no child.
+    /// The step that failed, why there is no child, or which place cannot be kept.
     pub async fn ready(&mut self) -> Result<(), Fault> {
         match self.next_message().await? {
-            Some(Message::Ready) => Ok(()),
-            Some(Message::Failed(failure)) => Err(self.step(failure)),
-            None => Err(self.silent()),
+            Some(Message::Ready) => {}
+            Some(Message::Failed(failure)) => return Err(self.step(failure)),
+            None => return Err(self.silent()),
         }
+        let Some(held) = &mut self.held else { return Err(Fault::Silent) };
+        if let Some(watch) = held.watch.take() {
+            let pidfd = held.launch.take_pidfd().ok_or(Fault::Silent)?;
+            let pidfd = held.pidfd.insert(pidfd);
+            held.covers = Some(watch.start(pidfd).await.map_err(Fault::Uncovered)?);
+        }
+        Ok(())
     }
 
     /// Opens the gate and waits until the program was executed.
@@ -369,12 +395,13 @@ impl Gated {
         if let Some(Message::Failed(failure)) = self.next_message().await? {
             return Err(self.step(failure));
         }
-        let Held { launch, gate, pipes, own, .. } = self.held.take().ok_or(Fault::Silent)?;
+        let held = self.held.take().ok_or(Fault::Silent)?;
+        let Held { launch, gate, pipes, own, covers, pidfd, .. } = held;
         drop(gate);
         let pid = launch.wait().map_err(Fault::Clone)?;
-        let pidfd = launch.take_pidfd().ok_or(Fault::Silent)?;
+        let pidfd = pidfd.or_else(|| launch.take_pidfd()).ok_or(Fault::Silent)?;
         let pid = u32::try_from(pid).map_err(|_| Fault::Silent)?;
-        Ok(Child { pidfd, pid, pipes: Some(pipes), own, reaped: false })
+        Ok(Child { pidfd, pid, pipes: Some(pipes), covers, own, reaped: false })
     }
 
     fn step(&self, failure: Failure) -> Fault {

@@ -7,10 +7,12 @@
 
 mod broker;
 mod compile;
+mod covers;
 mod guardian;
 mod launch;
 mod scratch;
 mod view;
 
 pub use compile::Layers;
+pub use covers::{Covers, Lost, Uncovered};
 pub use launch::{Child, Fault, Gated, Means, Pipes, prepare};

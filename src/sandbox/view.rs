@@ -15,8 +15,8 @@ const STAGING: &str = "/tmp";
 /// Size of the file system that holds the view's own folders and files, in bytes.
 const ROOT_BYTES: &str = "4m";
 /// Covers for masked files and folders.
-const COVER_FILE: &str = ".cover/file";
-const COVER_FOLDER: &str = ".cover/folder";
+pub(super) const COVER_FILE: &str = ".cover/file";
+pub(super) const COVER_FOLDER: &str = ".cover/folder";
 
 const ROOT: Slot = Slot(0);
 const SCRATCH: Slot = Slot(1);
@@ -287,13 +287,26 @@ impl<'p> Steps<'p> {
         self.make_folder(&workspace, 0o755);
         self.folders_above(&self.plan.cwd);
         self.make_folder(&self.plan.cwd, 0o755);
-        for (slot, piece) in self.pieces() {
+        for (index, (slot, piece)) in self.pieces().into_iter().enumerate() {
             if piece.at.as_os_str().is_empty() {
                 self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(&workspace) });
+            } else if self.is_masked_file(index) {
+                self.mount_point(&workspace.join(&piece.at), false);
             } else if !self.plan.view.is_seen_through_another(piece) {
                 self.attach(slot, &workspace.join(&piece.at), piece.folder);
             }
         }
+    }
+
+    /// Returns whether a piece is a file that is masked itself. Its cover is mounted in its place: a
+    /// cover on top of it would be gone when the host replaces the file, and the old one be seen.
+    fn is_masked_file(&self, index: usize) -> bool {
+        self.plan.view.mounts.iter().any(|mount| match mount {
+            Mount::Mask { piece, rest, folder: false, .. } => {
+                *piece == index && rest.as_os_str().is_empty()
+            }
+            _ => false,
+        })
     }
 
     /// Held and covered places are found again below the attached piece, without following a
@@ -331,7 +344,14 @@ impl<'p> Steps<'p> {
             if let Some(here) = self.find(mount) {
                 self.clone_slot(cover.unwrap_or(here), TEMPORARY);
                 self.read_only(TEMPORARY);
-                self.attach_over(TEMPORARY, here);
+                match mount {
+                    Mount::Mask { piece, .. } if here != FOUND && self.is_masked_file(*piece) => {
+                        let at = self.plan.workspace.join(&self.pieces()[*piece].1.at);
+                        let (dir, path) = (Dir::Cwd, staged(&at));
+                        self.push(Step::Attach { fd: TEMPORARY, dir, path });
+                    }
+                    _ => self.attach_over(TEMPORARY, here),
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use super::output::{Captured, Reader, Sink, Stream};
 use crate::plan::Plan;
 use crate::plan::limits::Keeper;
 use crate::record::LimitHit;
-use crate::sandbox::{Child, Pipes};
+use crate::sandbox::{Child, Covers, Lost, Pipes, Uncovered};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::wait::{self, Reached};
 use nix::sys::signal::Signal;
@@ -24,6 +24,9 @@ const KILL_WAIT: Duration = Duration::from_secs(10);
 /// How often the processor time of a tree is looked at, where it is limited.
 const CPU_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Most losses of covers that are recorded one by one.
+const LOST_MAX: usize = 256;
+
 /// Why the supervisor ended a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -33,6 +36,8 @@ pub enum Stop {
     Cancelled(i32),
     /// The tree's processor time was used up.
     Cpu,
+    /// A masked or protected place could not be covered again.
+    Uncovered,
 }
 
 /// How a tree ended.
@@ -44,6 +49,12 @@ pub struct Ended {
     pub stopped: Option<Stop>,
     /// The first of the limits that were reached, as far as that can be told.
     pub limit: Option<LimitHit>,
+    /// The masked and protected places that a host program uncovered, the first of them.
+    pub lost: Vec<Lost>,
+    /// How many there were beyond those.
+    pub more_lost: u64,
+    /// Why a place could not be covered again.
+    pub uncovered: Option<Uncovered>,
     /// What the tree used.
     pub usage: wait::Usage,
     /// Time from the open gate to the end of the tree.
@@ -73,11 +84,13 @@ pub async fn watch(
     };
     let deadline = Duration::from_millis(plan.timeout_ms);
     let gone = crate::sys::fd::watched(child.pidfd().try_clone()?)?;
+    let mut losses = Losses { covers: child.take_covers(), ..Losses::default() };
     let stop = tokio::select! {
         ended = streams.pump_until(wait_readable(&gone), sink) => ended.map(|()| None)?,
         () = tokio::time::sleep(deadline) => Some(Stop::Deadline),
         signal = cancel => Some(Stop::Cancelled(signal)),
         () = cpu_used_up(child.cgroup(), plan) => Some(Stop::Cpu),
+        () = losses.collect() => Some(Stop::Uncovered),
     };
     let mut life = Some(life);
     if stop.is_some() {
@@ -85,7 +98,9 @@ pub async fn watch(
         if let Some(life) = &life {
             ask_to_end(life.as_fd());
         }
-        let grace = tokio::time::timeout(GRACE, streams.pump_until(wait_readable(&gone), sink));
+        // What is open to be read is open until the tree is gone.
+        let grace = if stop == Some(Stop::Uncovered) { Duration::ZERO } else { GRACE };
+        let grace = tokio::time::timeout(grace, streams.pump_until(wait_readable(&gone), sink));
         if grace.await.is_err() {
             // A guardian kills its tree when this pipe ends.
             life = None;
@@ -96,6 +111,8 @@ pub async fn watch(
         }
     }
     let mut usage = child.reap()?;
+    // The helper holds the tree's mounts.
+    let (lost, more_lost, uncovered) = losses.finish();
     // The init saw only what it reaped; the group counts what was killed, too.
     if let Some((user_us, system_us)) = child.cgroup().and_then(Cgroup::cpu_us) {
         usage = wait::Usage { user_us, system_us, ..usage };
@@ -107,7 +124,19 @@ pub async fn watch(
     let (program, reached) = program_status(&status).unzip();
     let Streams { stdout, stderr } = streams;
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
-    let ended = Ended { program, stopped: stop, limit: None, usage, duration, stdout, stderr };
+    let (stopped, limit) = (stop, None);
+    let ended = Ended {
+        program,
+        stopped,
+        limit,
+        lost,
+        more_lost,
+        uncovered,
+        usage,
+        duration,
+        stdout,
+        stderr,
+    };
     let hit =
         |limit: &LimitHit| is_hit(*limit, child.cgroup(), &ended, reached.unwrap_or_default());
     // A file system of the host's own, or a limit of the host's, is no limit of the run's.
@@ -138,6 +167,41 @@ async fn cpu_used_up(group: Option<&Cgroup>, plan: &Plan) {
     let used = || group.cpu_us().map_or(0, |(user, system)| user + system);
     while used() < limit.value.saturating_mul(1_000_000) {
         tokio::time::sleep(CPU_INTERVAL).await;
+    }
+}
+
+/// What a host program uncovered, as it is told.
+#[derive(Default)]
+struct Losses {
+    covers: Option<Covers>,
+    lost: Vec<Lost>,
+    more: u64,
+    uncovered: Option<Uncovered>,
+}
+
+impl Losses {
+    /// Collects until a place cannot be covered again; for ever where nothing is watched.
+    async fn collect(&mut self) {
+        let Some(covers) = &self.covers else { return std::future::pending().await };
+        loop {
+            match covers.next().await {
+                Ok(lost) if self.lost.len() < LOST_MAX => self.lost.push(lost),
+                Ok(_) => self.more += 1,
+                Err(why) => {
+                    self.uncovered = Some(why);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes what is left and ends the helper.
+    fn finish(mut self) -> (Vec<Lost>, u64, Option<Uncovered>) {
+        let left = self.covers.take().map(|covers| covers.left()).unwrap_or_default();
+        let room = LOST_MAX - self.lost.len();
+        self.more += left.len().saturating_sub(room) as u64;
+        self.lost.extend(left.into_iter().take(room));
+        (self.lost, self.more, self.uncovered)
     }
 }
 

@@ -38,10 +38,10 @@ struct InnerStart<'p> {
     slots: *mut [RawFd; SLOTS],
 }
 
-type Outcome = Result<isize, i32>;
+pub(super) type Outcome = Result<isize, i32>;
 
 /// Makes one system call; the error is the error number.
-fn call(number: i64, args: [usize; 6]) -> Outcome {
+pub(super) fn call(number: i64, args: [usize; 6]) -> Outcome {
     let [a, b, c, d, e, f] = args;
     let result: isize;
     // SAFETY: the `syscall` instruction clobbers only rcx, r11 and its result. Each caller in
@@ -58,28 +58,28 @@ fn call(number: i64, args: [usize; 6]) -> Outcome {
     Ok(result)
 }
 
-fn call1(number: i64, a: usize) -> Outcome {
+pub(super) fn call1(number: i64, a: usize) -> Outcome {
     call(number, [a, 0, 0, 0, 0, 0])
 }
 
-fn call2(number: i64, a: usize, b: usize) -> Outcome {
+pub(super) fn call2(number: i64, a: usize, b: usize) -> Outcome {
     call(number, [a, b, 0, 0, 0, 0])
 }
 
-fn call3(number: i64, a: usize, b: usize, c: usize) -> Outcome {
+pub(super) fn call3(number: i64, a: usize, b: usize, c: usize) -> Outcome {
     call(number, [a, b, c, 0, 0, 0])
 }
 
-fn call5(number: i64, a: usize, b: usize, c: usize, d: usize, e: usize) -> Outcome {
+pub(super) fn call5(number: i64, a: usize, b: usize, c: usize, d: usize, e: usize) -> Outcome {
     call(number, [a, b, c, d, e, 0])
 }
 
-fn text(text: &CStr) -> usize {
+pub(super) fn text(text: &CStr) -> usize {
     text.as_ptr() as usize
 }
 
 /// Takes an outcome that changes nothing.
-fn ignore(_: Outcome) {}
+pub(super) fn ignore(_: Outcome) {}
 
 /// Sleeps until killed; what a throw-away process does while others use it.
 ///
@@ -96,7 +96,7 @@ pub(super) extern "C" fn sleep_for_ever(data: *const c_void) -> ! {
     }
 }
 
-fn exit() -> ! {
+pub(super) fn exit() -> ! {
     loop {
         // There is nobody to tell if this fails; the loop makes the type true.
         ignore(call1(libc::SYS_exit_group, 125));
@@ -266,7 +266,12 @@ fn act_on_mounts(step: &Step, slots: &mut [RawFd; SLOTS]) -> Outcome {
     }
 }
 
-fn set_attributes(fd: usize, path: &CStr, flags: i32, attr: &mount::Attributes) -> Outcome {
+pub(super) fn set_attributes(
+    fd: usize,
+    path: &CStr,
+    flags: i32,
+    attr: &mount::Attributes,
+) -> Outcome {
     let (attr_at, size) = (&raw const *attr as usize, size_of_val(attr));
     call5(libc::SYS_mount_setattr, fd, text(path), flags as usize, attr_at, size)
 }

@@ -20,6 +20,7 @@ compile_error!("the system call tables and the clone sequence are for Linux on x
 
 pub mod cgroup;
 pub mod child;
+pub mod cover;
 pub mod fd;
 pub mod idmap;
 pub mod landlock;

@@ -82,6 +82,13 @@ pub const fn open_beneath() -> OpenHow {
     }
 }
 
+/// Opens a name below a folder with `O_PATH`, a link in the name's own place included, without
+/// following any.
+pub const fn open_name() -> OpenHow {
+    let OpenHow { flags, mode, resolve } = open_beneath();
+    OpenHow { flags: flags | libc::O_NOFOLLOW as u64, mode, resolve }
+}
+
 /// Opens a name below a folder with `O_PATH`, without following any link.
 ///
 /// # Errors

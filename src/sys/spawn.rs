@@ -416,6 +416,68 @@ const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 /// `clone3` flag: the child is born in the cgroup named by `cgroup`.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
+/// A process beside the trees that shares this one's memory, on a stack of its own. Dropped, it is
+/// killed and reaped, so whatever it reads may be freed after it.
+#[derive(Debug)]
+pub(super) struct Companion {
+    /// Its process id.
+    pub(super) pid: i32,
+    pidfd: OwnedFd,
+    _stack: Stack,
+}
+
+impl Companion {
+    /// Makes a companion in the new namespaces that `namespaces` names. No signal reaches it, so
+    /// that one to the terminal's group does not end it before its work is done.
+    ///
+    /// # Safety
+    /// `data` must be what `entry` takes and stay valid until the companion is dropped. `entry` may
+    /// touch only its own stack and what nobody else writes without an atomic.
+    ///
+    /// # Errors
+    /// Those of `clone3(2)`, for example `EPERM` where user namespaces are forbidden.
+    pub(super) unsafe fn start(
+        namespaces: i32,
+        entry: Entry,
+        data: *const c_void,
+    ) -> io::Result<Self> {
+        let stack = Stack::new()?;
+        let pidfd = AtomicI32::new(-1);
+        let flags = libc::CLONE_VM | libc::CLONE_PIDFD | namespaces;
+        let args = CloneArgs {
+            flags: flags as u32 as u64 | CLONE_CLEAR_SIGHAND,
+            pidfd: pidfd.as_ptr() as u64,
+            exit_signal: libc::SIGCHLD as u64,
+            stack: stack.start() as u64,
+            stack_size: STACK_BYTES as u64,
+            ..CloneArgs::default()
+        };
+        let mut before = SigSet::empty();
+        pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))?;
+        // SAFETY: the stack lives until the companion was killed and reaped; every signal is
+        // blocked on this thread; the caller vouches for `entry` and `data`.
+        let made = unsafe { clone(&args, entry, data) };
+        pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
+        let pid = made.map_err(io::Error::from_raw_os_error)? as i32;
+        // SAFETY: the kernel stored a descriptor of this child, owned by nobody else.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd.into_inner()) };
+        Ok(Self { pid, pidfd, _stack: stack })
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        // Only a process that is gone already cannot be killed.
+        let killed = super::signal::kill(&self.pidfd);
+        let reaped = super::wait::reap(&self.pidfd);
+        tracing::trace!(?killed, ?reaped, "ended a companion");
+    }
+}
+
+// SAFETY: the stack is memory of the process, which any of its threads may unmap; nothing in it is
+// read or written by the thread that owns it.
+unsafe impl Send for Stack {}
+
 /// Makes a throw-away process in a new user namespace and calls `use_it` with its process id
 /// while it sleeps.
 ///
@@ -423,27 +485,9 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// Those of `clone3(2)`, for example `EPERM` where user namespaces are forbidden, and those of
 /// `use_it`.
 pub(super) fn with_user_namespace<T>(use_it: impl FnOnce(i32) -> io::Result<T>) -> io::Result<T> {
-    let stack = Stack::new()?;
-    let pidfd = AtomicI32::new(-1);
-    let flags = libc::CLONE_VM | libc::CLONE_NEWUSER | libc::CLONE_PIDFD;
-    let args = CloneArgs {
-        flags: flags as u32 as u64 | CLONE_CLEAR_SIGHAND,
-        pidfd: pidfd.as_ptr() as u64,
-        exit_signal: libc::SIGCHLD as u64,
-        stack: stack.start() as u64,
-        stack_size: STACK_BYTES as u64,
-        ..CloneArgs::default()
-    };
     // Not an address: the child compares the number with its parent's.
     let parent = std::ptr::without_provenance(std::process::id() as usize);
-    // SAFETY: the stack lives until the child has been killed and reaped below; the child
-    // touches nothing but that stack.
-    let made = unsafe { raw_clone(libc::SYS_clone3, newer(&args), child::sleep_for_ever, parent) };
-    let pid = made.map_err(io::Error::from_raw_os_error)? as i32;
-    // SAFETY: the kernel stored a descriptor of this child, owned by nobody else.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd.into_inner()) };
-    let result = use_it(pid);
-    super::signal::kill(&pidfd)?;
-    super::wait::reap(&pidfd)?;
-    result
+    // SAFETY: `sleep_for_ever` takes a number, touches nothing but its stack, and is killed below.
+    let sleeper = unsafe { Companion::start(libc::CLONE_NEWUSER, child::sleep_for_ever, parent)? };
+    use_it(sleeper.pid)
 }

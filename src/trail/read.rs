@@ -137,6 +137,7 @@ pub fn human(record: &Decoded) -> String {
         "refusal" => &["line", "argv", "code", "reason", "next"],
         "intent" => &["argv", "template", "profile", "rung", "workspace", "cwd"],
         "started" => &["pid", "layers"],
+        "mask.lost" => &["path", "lost_us", "opens_refused"],
         "output" => &["stream", "bytes", "kept", "truncated"],
         "guard.found" | "guard.quarantined" => &["workspace", "count", "paths", "what"],
         "guard.cleared" => &["workspace", "how", "numbers", "by_uid"],

@@ -27,6 +27,7 @@ mod input;
 mod layers;
 mod lifetime;
 mod limits;
+mod masks;
 mod messages;
 mod names;
 mod network;

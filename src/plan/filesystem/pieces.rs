@@ -4,7 +4,7 @@ use super::system::real_name;
 use super::{
     Builder, Mount, Piece, Rule, RuleAt, linked, make_rights, missing_write, other_names, places_of,
 };
-use crate::plan::workspace::{Found, Inode, Lookup};
+use crate::plan::workspace::{Found, Lookup};
 use crate::profile::{Entry, PathSpec, Root};
 use crate::record::{Access, Refusal, Text};
 use crate::sys::landlock::Rights;
@@ -107,7 +107,7 @@ impl Builder<'_> {
 
     /// Writable places below what is read-only, and protected places below what is writable.
     pub(super) fn holds(&mut self) -> Result<Vec<Mount>, Refusal> {
-        let mut holds: Vec<(PathBuf, usize, Inode, bool, String)> = Vec::new();
+        let mut holds: Vec<(PathBuf, usize, Found, bool, String)> = Vec::new();
         if self.call.access < Access::WorkspaceWrite {
             return Ok(Vec::new());
         }
@@ -128,7 +128,7 @@ impl Builder<'_> {
                     piece.place = format!("{}, {place}", piece.place);
                 }
             } else if !self.pieces[index].writable && !held {
-                holds.push((spec.rest.clone(), index, found.inode, true, place.clone()));
+                holds.push((spec.rest.clone(), index, found, true, place.clone()));
             }
         }
         for entry in &profile.protect {
@@ -136,16 +136,17 @@ impl Builder<'_> {
             match self.call.workspace.find(&entry.path.rest) {
                 Lookup::Found(found) => {
                     let place = entry.place.clone();
-                    holds.push((entry.path.rest.clone(), index, found.inode, false, place));
+                    holds.push((entry.path.rest.clone(), index, found, false, place));
                 }
                 Lookup::Absent => {}
                 Lookup::Outside => return Err(linked(&entry.path, &entry.place)),
             }
         }
         holds.sort_by_key(|(path, _, _, writable, _)| (path.components().count(), !writable));
-        let mount = |(path, piece, inode, writable, place): (PathBuf, usize, _, _, _)| {
+        let mount = |(path, piece, found, writable, place): (PathBuf, usize, Found, _, _)| {
             let rest = path.strip_prefix(&self.pieces[piece].path).unwrap_or(&path).to_owned();
-            Mount::Hold { piece, rest, inode, writable, place }
+            let (inode, folder) = (found.inode, found.is_folder);
+            Mount::Hold { piece, rest, inode, writable, folder, place }
         };
         Ok(holds.into_iter().map(mount).collect())
     }

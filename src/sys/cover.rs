@@ -1,0 +1,205 @@
+//! Covers a place of a run's view again when a host program has replaced what was there.
+//!
+//! A mount on a name is gone when another file is renamed onto that name from outside. A
+//! **helper**, a process beside the tree that shares the supervisor's memory, has entered the run's
+//! mount namespace, because only from inside can anything be mounted there; as an ordinary user it
+//! enters the run's user namespace first, which only a process with one thread may. The kernel
+//! tells it each change of names in the folders that hold the places (`inotify(7)`); it then looks
+//! at every place, whatever the news said, and mounts what is missing.
+//!
+//! It holds nothing of the supervisor's but three descriptors, and ends with it. A crash of the
+//! helper closes its report, which its reader must take for a place that is open.
+
+mod helper;
+mod opens;
+
+use super::fd;
+use super::spawn::Companion;
+use nix::sched::CloneFlags;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64};
+use tokio::io::unix::AsyncFd;
+
+pub use opens::can_refuse;
+
+/// Size of a report in bytes; a pipe takes it whole or not at all.
+const REPORT_BYTES: usize = 16;
+
+/// What keeps a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// A cover, an empty file or folder.
+    Covered,
+    /// A read-only mount of what is there.
+    ReadOnly,
+}
+
+/// A name in a folder of the view that is kept.
+#[derive(Debug)]
+pub struct Place {
+    /// The folder, from the root of the view.
+    folder: CString,
+    name: CString,
+    keep: Keep,
+    /// Whether the run's opens are refused while it is off.
+    refuse: bool,
+    // What only the helper uses: the folder's descriptor and mount, and when the place was last
+    // seen to be kept.
+    at: AtomicI32,
+    mount: AtomicU64,
+    seen_ns: AtomicI64,
+}
+
+impl Place {
+    /// Names a place. With `refuse` the run's opens of it are refused while it is not kept, which
+    /// only [`can_refuse`] tells to be possible.
+    pub fn new(folder: CString, name: CString, keep: Keep, refuse: bool) -> Self {
+        let (at, mount, seen_ns) = (AtomicI32::new(-1), AtomicU64::new(0), AtomicI64::new(0));
+        Self { folder, name, keep, refuse, at, mount, seen_ns }
+    }
+}
+
+/// Where the covers lie, from the root of the view: a file and a folder.
+pub type Covers = [CString; 2];
+
+/// What the helper works with. It lives in the supervisor's memory, which they share.
+#[derive(Debug)]
+struct Job {
+    places: Vec<Place>,
+    covers: Covers,
+    namespaces: i32,
+    /// The descriptors that the helper keeps, in the order of their new numbers.
+    keep: [RawFd; 3],
+}
+
+/// What the helper tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// It has entered the view and every place is kept.
+    Ready,
+    /// A place was off and is kept again.
+    Lost {
+        /// Which.
+        place: usize,
+        /// For how long it was off, in nanoseconds.
+        ns: u64,
+    },
+    /// A place cannot be kept; the helper has ended.
+    Failed {
+        /// Which; one past the last where it was about none of them.
+        place: usize,
+        /// The error number.
+        errno: i32,
+    },
+}
+
+impl Told {
+    fn encode(self) -> [u8; REPORT_BYTES] {
+        let (kind, place, value) = match self {
+            Self::Ready => (0, 0, 0),
+            Self::Lost { place, ns } => (1, place, ns),
+            Self::Failed { place, errno } => (2, place, u64::from(errno.unsigned_abs())),
+        };
+        let head: u64 = kind << 32 | place as u64;
+        let mut bytes = [0; REPORT_BYTES];
+        let (first, second) = bytes.split_at_mut(size_of::<u64>());
+        first.copy_from_slice(&head.to_ne_bytes());
+        second.copy_from_slice(&value.to_ne_bytes());
+        bytes
+    }
+
+    fn decode(bytes: [u8; REPORT_BYTES]) -> Option<Self> {
+        let [head, value] =
+            [bytes.first_chunk()?, bytes.last_chunk()?].map(|b| u64::from_ne_bytes(*b));
+        let place = (head & u64::from(u32::MAX)) as usize;
+        match head >> 32 {
+            0 => Some(Self::Ready),
+            1 => Some(Self::Lost { place, ns: value }),
+            2 => Some(Self::Failed { place, errno: value as i32 }),
+            _ => None,
+        }
+    }
+}
+
+/// A helper at work. Dropped, it ends, and with it its hold on the run's namespaces.
+#[derive(Debug)]
+pub struct Covering {
+    report: AsyncFd<OwnedFd>,
+    _stop: OwnedFd,
+    /// Dropped before the job that it reads.
+    _helper: Companion,
+    _job: Box<Job>,
+}
+
+impl Covering {
+    /// Starts a helper for the view of the tree whose init `tree` names. `user` says that the tree
+    /// has a user namespace of its own.
+    ///
+    /// # Errors
+    /// Those of making pipes and of `clone3(2)`. What the helper fails at it reports.
+    pub fn start(
+        places: Vec<Place>,
+        covers: Covers,
+        tree: impl AsFd,
+        user: bool,
+    ) -> io::Result<Self> {
+        let mut namespaces = CloneFlags::CLONE_NEWNS;
+        namespaces.set(CloneFlags::CLONE_NEWUSER, user);
+        let ((stop_read, stop), (report, told)) = (fd::pipe()?, fd::pipe()?);
+        let tree = fd::high(tree)?;
+        // A helper that waited for its reader would not cover meanwhile.
+        fd::set_nonblocking(&told)?;
+        fd::set_nonblocking(&report)?;
+        let keep = [stop_read.as_raw_fd(), told.as_raw_fd(), tree.as_raw_fd()];
+        let job = Box::new(Job { places, covers, namespaces: namespaces.bits(), keep });
+        let data = std::ptr::from_ref(job.as_ref()).cast();
+        // SAFETY: `helper` takes a `Job`, which is boxed and freed only after the companion was
+        // reaped; it writes the atomics of the places only, and allocates nothing.
+        let helper = unsafe { Companion::start(0, helper::helper, data)? };
+        Ok(Self { report: fd::watched(report)?, _stop: stop, _helper: helper, _job: job })
+    }
+
+    /// Waits for what the helper tells next. Cancel safe.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` where it has ended; otherwise as `read(2)`.
+    pub async fn next(&self) -> io::Result<Told> {
+        loop {
+            let mut ready = self.report.readable().await?;
+            match ready.try_io(|report| read(report.get_ref())) {
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(told) => return told,
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// Returns what it has told by now and nobody has taken.
+    pub fn left(&self) -> Vec<Told> {
+        std::iter::from_fn(|| read(self.report.get_ref()).ok()).collect()
+    }
+}
+
+fn read(report: &OwnedFd) -> io::Result<Told> {
+    let mut bytes = [0; REPORT_BYTES];
+    match nix::unistd::read(report, &mut bytes)? {
+        REPORT_BYTES => Told::decode(bytes).ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_helper_tells_arrives() {
+        let failed = Told::Failed { place: 7, errno: libc::EIO };
+        for told in [Told::Ready, Told::Lost { place: 3, ns: 1 << 40 }, failed] {
+            assert_eq!(Told::decode(told.encode()), Some(told));
+        }
+        assert_eq!(Told::decode([0xff; REPORT_BYTES]), None);
+    }
+}
