@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Makes one record of each.
 pub(super) fn records(ended: &Ended) -> impl Iterator<Item = Body> {
-    ended.lost.iter().map(|lost| Body::MaskLost {
+    ended.losses.lost.iter().map(|lost| Body::MaskLost {
         path: Word::one(lost.path.as_path()),
         lost_us: micros(lost.length),
         opens_refused: lost.refused,
@@ -17,14 +17,14 @@ pub(super) fn records(ended: &Ended) -> impl Iterator<Item = Body> {
 /// Says what was uncovered, the longest first; `None` where nothing was.
 pub(super) fn message(ended: &Ended) -> Option<String> {
     let worst = |lost: &&Lost| (!lost.refused, lost.length);
-    let Lost { path, length, refused } = ended.lost.iter().max_by_key(worst)?;
+    let Lost { path, length, refused } = ended.losses.lost.iter().max_by_key(worst)?;
     let path = Text::from(path.as_path()).shown();
     let opens = if *refused {
         "opens of it were refused meanwhile"
     } else {
         "the command could reach it meanwhile"
     };
-    let others = (ended.lost.len() as u64 + ended.more_lost).saturating_sub(1);
+    let others = (ended.losses.lost.len() as u64 + ended.losses.more).saturating_sub(1);
     let times = if others > 0 { format!(", and that {others} times more") } else { String::new() };
     Some(format!(
         "a host program replaced {path}, which was uncovered for {} us{times}; {opens}. Next: save \
@@ -41,7 +41,7 @@ fn micros(length: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::record::MESSAGE_CHARS_MAX;
-    use crate::supervise::Captured;
+    use crate::supervise::{Captured, Losses};
     use crate::sys::wait::Usage;
 
     #[test]
@@ -55,17 +55,16 @@ mod tests {
             program: None,
             stopped: None,
             limit: None,
-            lost: Vec::new(),
-            more_lost: 0,
-            uncovered: None,
+            losses: Losses::default(),
             usage: Usage::default(),
             duration: Duration::ZERO,
             stdout: Captured::default(),
             stderr: Captured::default(),
         };
         assert_eq!(message(&ended), None);
-        ended.lost = vec![lost("/w/closed", 900, true), lost(&"/é".repeat(2_000), 300, false)];
-        ended.more_lost = u64::MAX / 2;
+        ended.losses.lost =
+            vec![lost("/w/closed", 900, true), lost(&"/é".repeat(2_000), 300, false)];
+        ended.losses.more = u64::MAX / 2;
         let told = message(&ended).expect("there were losses");
         assert!(told.contains("300 us") && told.contains("could reach it"), "{told}");
         assert!(format!("pinfold: {told}").chars().count() <= MESSAGE_CHARS_MAX, "{told}");

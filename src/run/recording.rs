@@ -149,13 +149,7 @@ impl Recorder {
     ) -> Reply {
         let lost = matches!(ending, Ending::Lost { .. });
         let (summary, ended, place) = summarize(ending);
-        let mut bodies = Vec::new();
-        let lost_told = ended.as_ref().and_then(losses::message);
-        if let Some(ended) = &ended {
-            bodies.extend(losses::records(ended));
-            bodies.push(Body::Output { stream: "stdout", summary: ended.stdout.summary() });
-            bodies.push(Body::Output { stream: "stderr", summary: ended.stderr.summary() });
-        }
+        let mut bodies = ended.as_ref().map(during).unwrap_or_default();
         let Summary { outcome, exit_code, signal, limit, error, duration_ms, usage } = summary;
         bodies.push(Body::End {
             outcome,
@@ -175,6 +169,7 @@ impl Recorder {
             (Some(_), Rung::C) => "Its guardian was ended from outside: processes may be left.",
             _ => "The command was killed.",
         };
+        let uncovered = ended.as_ref().and_then(losses::message);
         let (stdout, stderr) = ended.map_or_else(Default::default, |e| (e.stdout, e.stderr));
         let truncated = Truncated { stdout: stdout.truncated(), stderr: stderr.truncated() };
         let mut reply = Reply {
@@ -196,7 +191,7 @@ impl Recorder {
             trail: TrailPlace { intent: Some(place.seqs.start), ..after(&place) },
             message: match error {
                 Some(error) => Some(failed(&error, became)),
-                None => limit.map(|limit| reached(limit, plan, truncated)).or(lost_told),
+                None => limit.map(|limit| reached(limit, plan, truncated)).or(uncovered),
             },
         };
         match written {
@@ -227,6 +222,14 @@ pub(super) fn guarded(reply: &mut Reply, looked: io::Result<Option<GuardReport>>
             ));
         }
     }
+}
+
+/// What is recorded of a run beside its end.
+fn during(ended: &Ended) -> Vec<Body> {
+    let mut bodies: Vec<Body> = losses::records(ended).collect();
+    bodies.push(Body::Output { stream: "stdout", summary: ended.stdout.summary() });
+    bodies.push(Body::Output { stream: "stderr", summary: ended.stderr.summary() });
+    bodies
 }
 
 fn end_unrecorded(error: &trail::Error) -> String {
@@ -316,7 +319,7 @@ fn summarize(ending: Ending) -> (Summary, Option<Ended>, Place) {
 
 /// Sums up a run whose tree is gone.
 fn ran(ended: &Ended) -> Summary {
-    let Ended { program, stopped, limit, duration, usage, uncovered, .. } = ended;
+    let Ended { program, stopped, limit, duration, usage, losses, .. } = ended;
     let (exit_code, by_signal) = match program {
         Some(wait::Ended::Exit(code)) => (Some(*code), None),
         Some(wait::Ended::Signal(signal)) => (None, Some(*signal)),
@@ -340,7 +343,7 @@ fn ran(ended: &Ended) -> Summary {
         }
         _ => by_signal,
     };
-    let why = match uncovered {
+    let why = match &losses.uncovered {
         Some(why) => why.to_string(),
         None => "the tree ended without a word of the command".to_owned(),
     };

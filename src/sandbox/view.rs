@@ -290,16 +290,18 @@ impl<'p> Steps<'p> {
         for (index, (slot, piece)) in self.pieces().into_iter().enumerate() {
             if piece.at.as_os_str().is_empty() {
                 self.push(Step::Attach { fd: slot, dir: Dir::Cwd, path: staged(&workspace) });
+            } else if self.plan.view.is_seen_through_another(piece) {
+                continue;
             } else if self.is_masked_file(index) {
                 self.mount_point(&workspace.join(&piece.at), false);
-            } else if !self.plan.view.is_seen_through_another(piece) {
+            } else {
                 self.attach(slot, &workspace.join(&piece.at), piece.folder);
             }
         }
     }
 
-    /// Returns whether a piece is a file that is masked itself. Its cover is mounted in its place: a
-    /// cover on top of it would be gone when the host replaces the file, and the old one be seen.
+    /// Returns whether a piece is a file that is masked itself. Its cover is mounted in its place:
+    /// one on top of it would be gone when the host replaces the file, and the old one be seen.
     fn is_masked_file(&self, index: usize) -> bool {
         self.plan.view.mounts.iter().any(|mount| match mount {
             Mount::Mask { piece, rest, folder: false, .. } => {

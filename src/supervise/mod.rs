@@ -9,4 +9,4 @@ mod output;
 mod watch;
 
 pub use output::{Captured, Sink, Stream};
-pub use watch::{Ended, Stop, watch};
+pub use watch::{Ended, Losses, Stop, watch};

@@ -49,12 +49,8 @@ pub struct Ended {
     pub stopped: Option<Stop>,
     /// The first of the limits that were reached, as far as that can be told.
     pub limit: Option<LimitHit>,
-    /// The masked and protected places that a host program uncovered, the first of them.
-    pub lost: Vec<Lost>,
-    /// How many there were beyond those.
-    pub more_lost: u64,
-    /// Why a place could not be covered again.
-    pub uncovered: Option<Uncovered>,
+    /// What a host program uncovered.
+    pub losses: Losses,
     /// What the tree used.
     pub usage: wait::Usage,
     /// Time from the open gate to the end of the tree.
@@ -84,13 +80,13 @@ pub async fn watch(
     };
     let deadline = Duration::from_millis(plan.timeout_ms);
     let gone = crate::sys::fd::watched(child.pidfd().try_clone()?)?;
-    let mut losses = Losses { covers: child.take_covers(), ..Losses::default() };
+    let (covers, mut losses) = (child.take_covers(), Losses::default());
     let stop = tokio::select! {
         ended = streams.pump_until(wait_readable(&gone), sink) => ended.map(|()| None)?,
         () = tokio::time::sleep(deadline) => Some(Stop::Deadline),
         signal = cancel => Some(Stop::Cancelled(signal)),
         () = cpu_used_up(child.cgroup(), plan) => Some(Stop::Cpu),
-        () = losses.collect() => Some(Stop::Uncovered),
+        () = losses.collect(covers.as_ref()) => Some(Stop::Uncovered),
     };
     let mut life = Some(life);
     if stop.is_some() {
@@ -111,8 +107,6 @@ pub async fn watch(
         }
     }
     let mut usage = child.reap()?;
-    // The helper holds the tree's mounts.
-    let (lost, more_lost, uncovered) = losses.finish();
     // The init saw only what it reaped; the group counts what was killed, too.
     if let Some((user_us, system_us)) = child.cgroup().and_then(Cgroup::cpu_us) {
         usage = wait::Usage { user_us, system_us, ..usage };
@@ -125,18 +119,9 @@ pub async fn watch(
     let Streams { stdout, stderr } = streams;
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
     let (stopped, limit) = (stop, None);
-    let ended = Ended {
-        program,
-        stopped,
-        limit,
-        lost,
-        more_lost,
-        uncovered,
-        usage,
-        duration,
-        stdout,
-        stderr,
-    };
+    // The helper holds the tree's mounts.
+    losses.finish(covers);
+    let ended = Ended { program, stopped, limit, losses, usage, duration, stdout, stderr };
     let hit =
         |limit: &LimitHit| is_hit(*limit, child.cgroup(), &ended, reached.unwrap_or_default());
     // A file system of the host's own, or a limit of the host's, is no limit of the run's.
@@ -170,23 +155,24 @@ async fn cpu_used_up(group: Option<&Cgroup>, plan: &Plan) {
     }
 }
 
-/// What a host program uncovered, as it is told.
-#[derive(Default)]
-struct Losses {
-    covers: Option<Covers>,
-    lost: Vec<Lost>,
-    more: u64,
-    uncovered: Option<Uncovered>,
+/// The masked and protected places that a host program uncovered.
+#[derive(Debug, Default)]
+pub struct Losses {
+    /// The first of them.
+    pub lost: Vec<Lost>,
+    /// How many there were beyond those.
+    pub more: u64,
+    /// Why a place could not be covered again.
+    pub uncovered: Option<Uncovered>,
 }
 
 impl Losses {
     /// Collects until a place cannot be covered again; for ever where nothing is watched.
-    async fn collect(&mut self) {
-        let Some(covers) = &self.covers else { return std::future::pending().await };
+    async fn collect(&mut self, covers: Option<&Covers>) {
+        let Some(covers) = covers else { return std::future::pending().await };
         loop {
             match covers.next().await {
-                Ok(lost) if self.lost.len() < LOST_MAX => self.lost.push(lost),
-                Ok(_) => self.more += 1,
+                Ok(lost) => self.add(lost),
                 Err(why) => {
                     self.uncovered = Some(why);
                     return;
@@ -195,13 +181,18 @@ impl Losses {
         }
     }
 
-    /// Takes what is left and ends the helper.
-    fn finish(mut self) -> (Vec<Lost>, u64, Option<Uncovered>) {
-        let left = self.covers.take().map(|covers| covers.left()).unwrap_or_default();
-        let room = LOST_MAX - self.lost.len();
-        self.more += left.len().saturating_sub(room) as u64;
-        self.lost.extend(left.into_iter().take(room));
-        (self.lost, self.more, self.uncovered)
+    fn add(&mut self, lost: Lost) {
+        if self.lost.len() < LOST_MAX {
+            self.lost.push(lost);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Takes what was told last and ends the helper.
+    fn finish(&mut self, covers: Option<Covers>) {
+        let left = covers.map(|covers| covers.left()).unwrap_or_default();
+        left.into_iter().for_each(|lost| self.add(lost));
     }
 }
 
