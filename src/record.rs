@@ -503,7 +503,8 @@ pub struct Reply {
     pub guard: Option<GuardReport>,
     /// Where the call stands in the trail.
     pub trail: TrailPlace,
-    /// The sentence that says why nothing ran, what failed, or which limit was hit.
+    /// The sentence that says why nothing ran, what failed, which limit was hit, or what a host
+    /// program uncovered.
     pub message: Option<String>,
 }
 

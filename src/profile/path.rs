@@ -61,8 +61,10 @@ impl PathSpec {
         }
         let spec = Self::split(text)?;
         let rest = text.strip_prefix(spec.root.token()).unwrap_or(text);
-        if rest.contains(['*', '?', '[']) {
-            let hint = "name the folder: a mount keeps a folder with all below, not a pattern";
+        let alternatives = rest.contains('{') && rest.contains(',');
+        if alternatives || rest.contains(['*', '?', '[']) {
+            let hint = "name the folder that holds them, which is kept with all below: files that \
+                        come to match a pattern later would not be";
             return Err((format!("`{text}` is a pattern"), hint));
         }
         if rest.contains(['{', '}']) {
@@ -215,6 +217,7 @@ mod tests {
             "{workspace}/*.key",
             "/opt/?",
             "/opt/[a]",
+            "{workspace}/.{env,key}",
             "{workspace}/{tmp}",
             "{system}/lib",
             "{root}/a",

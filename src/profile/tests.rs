@@ -294,7 +294,8 @@ fn a_fault_shows_its_line_with_a_caret_and_a_hint() {
         8 | path = '{workspace}/*.pem'\n  \
         |        ^^^^^^^^^^^^^^^^^^^\n  \
         |\n  \
-        = hint: name the folder: a mount keeps a folder with all below, not a pattern";
+        = hint: name the folder that holds them, which is kept with all below: files that come to \
+        match a pattern later would not be";
     assert_eq!(shown, expected);
 }
 

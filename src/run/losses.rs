@@ -1,9 +1,12 @@
 //! What is recorded and said of places that a host program uncovered.
 
-use crate::record::{Body, Text, Word};
+use crate::record::{Body, Text, Word, fit};
 use crate::sandbox::Lost;
 use crate::supervise::Ended;
 use std::time::Duration;
+
+/// Most characters of the path in the message.
+const PATH_CHARS_MAX: usize = 120;
 
 /// Makes one record of each.
 pub(super) fn records(ended: &Ended) -> impl Iterator<Item = Body> {
@@ -18,7 +21,7 @@ pub(super) fn records(ended: &Ended) -> impl Iterator<Item = Body> {
 pub(super) fn message(ended: &Ended) -> Option<String> {
     let worst = |lost: &&Lost| (!lost.refused, lost.length);
     let Lost { path, length, refused } = ended.losses.lost.iter().max_by_key(worst)?;
-    let path = Text::from(path.as_path()).shown();
+    let [path] = fit([Text::from(path.as_path()).shown()], PATH_CHARS_MAX);
     let opens = if *refused {
         "opens of it were refused meanwhile"
     } else {

@@ -25,13 +25,14 @@ fn save(path: &Path, content: &str) {
     fs::rename(&new, path).expect("it takes the place");
 }
 
-/// A program that reads a place until a file `stop` appears and prints how often it saw a secret,
-/// and whether the last three reads found none.
+/// A program that reads a place and prints how often it saw a secret. It ends when a file `stop` is
+/// there and three reads after that found none, or where `give-up` is there.
 fn reader(place: &str) -> String {
     format!(
-        "seen=0; clean=0; : > started; while :; do text=; read -r text 2>/dev/null < {place}; \
+        "seen=0; clean=0; over=; : > started; while :; do text=; read -r text 2>/dev/null < {place}; \
          case \"$text\" in {SECRET}*) seen=$((seen+1)); clean=0;; *) clean=$((clean+1));; esac; \
-         if [ -e stop ] && {{ [ $clean -ge 3 ] || [ -e give-up ]; }}; then break; fi; done; \
+         if [ -z \"$over\" ] && [ -e stop ]; then over=1; clean=0; fi; \
+         if [ -n \"$over\" ] && {{ [ $clean -ge 3 ] || [ -e give-up ]; }}; then break; fi; done; \
          echo seen=$seen clean=$clean"
     )
 }

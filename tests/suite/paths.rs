@@ -54,7 +54,14 @@ fn a16_a_missing_path_to_write_refuses_the_run() {
 #[test]
 fn a47_a_pattern_in_a_mask_is_refused_with_an_explanation() {
     let Some(env) = Env::new() else { return };
-    for (path, sound) in [("**/.env", false), ("*.pem", false), ("deep/.env", true)] {
+    for (path, sound) in [
+        ("**/.env", false),
+        ("*.pem", false),
+        (".en?", false),
+        (".[a-z]nv", false),
+        (".{env,key}", false),
+        ("deep/.env", true),
+    ] {
         let file = env.path("config/profiles/extra.toml");
         let profile = format!(
             "schema = 1\nname = \"extra\"\nwhy = \"w\"\ninherits = \"build\"\nrung = \"B\"\n\
@@ -66,6 +73,7 @@ fn a47_a_pattern_in_a_mask_is_refused_with_an_explanation() {
         assert_eq!(check.status.success(), sound, "{path}: {said}");
         if !sound {
             assert!(said.contains("is a pattern") && said.contains("name the folder"), "{said}");
+            assert!(said.contains("come to match a pattern later"), "{said}");
             assert!(said.contains("extra.toml:7:8"), "{said}");
             let answer = env.cmd(&["ls"]);
             assert_eq!((answer.code, answer.refusal()), (125, "config"), "{answer:?}");
