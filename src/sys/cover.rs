@@ -128,9 +128,20 @@ impl Told {
 pub struct Covering {
     report: AsyncFd<OwnedFd>,
     _stop: OwnedFd,
-    /// Dropped before the job that it reads.
-    _helper: Companion,
-    _job: Box<Job>,
+    /// The helper stands before the job that it reads, and so is dropped first.
+    work: Option<(Companion, Box<Job>)>,
+}
+
+impl Drop for Covering {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take() else { return };
+        work.0.kill();
+        // The kernel takes ten milliseconds to put a watch on folders away, for which no reply
+        // waits. Without a thread it is waited for here.
+        let reaper = std::thread::Builder::new().name("reaper".to_owned());
+        let started = reaper.spawn(move || drop(work)).is_ok();
+        tracing::trace!(started, "reaps the helper of the covers");
+    }
 }
 
 impl Covering {
@@ -158,7 +169,7 @@ impl Covering {
         // SAFETY: `helper` takes a `Job`, which is boxed and freed only after the companion was
         // reaped; it writes the atomics of the places only, and allocates nothing.
         let helper = unsafe { Companion::start(0, helper::helper, data)? };
-        Ok(Self { report: fd::watched(report)?, _stop: stop, _helper: helper, _job: job })
+        Ok(Self { report: fd::watched(report)?, _stop: stop, work: Some((helper, job)) })
     }
 
     /// Waits for what the helper tells next. Cancel safe.

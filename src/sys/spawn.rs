@@ -465,12 +465,19 @@ impl Companion {
     }
 }
 
-impl Drop for Companion {
-    fn drop(&mut self) {
+impl Companion {
+    /// Kills it without waiting for its end.
+    pub(super) fn kill(&self) {
         // Only a process that is gone already cannot be killed.
         let killed = super::signal::kill(&self.pidfd);
-        let reaped = super::wait::reap(&self.pidfd);
-        tracing::trace!(?killed, ?reaped, "ended a companion");
+        tracing::trace!(?killed, "ended a companion");
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        self.kill();
+        super::wait::reap(&self.pidfd).ok();
     }
 }
 
