@@ -17,8 +17,9 @@ use std::os::fd::{AsFd, AsRawFd};
 const CLASS_CONTENT: usize = 0x4;
 const CLOSE_ON_EXEC: usize = 0x1;
 const NON_BLOCKING: usize = 0x2;
-/// `fanotify_mark`: add; opens, of what lies in the folder.
+/// `fanotify_mark`: add, take away; opens, of what lies in the folder.
 const ADD: usize = 0x1;
+const REMOVE: usize = 0x2;
 const OPEN_OF_CHILD: usize = 0x1_0000 | 0x0800_0000;
 const ALLOW: u32 = 1;
 const DENY: u32 = 2;
@@ -54,19 +55,23 @@ fn listen() -> Outcome {
     call2(libc::SYS_fanotify_init, flags, access)
 }
 
-fn mark(listener: usize, folder: usize) -> Outcome {
-    let args = [listener, ADD, OPEN_OF_CHILD, folder, text(c"."), 0];
+fn mark(listener: usize, how: usize, folder: usize) -> Outcome {
+    let args = [listener, how, OPEN_OF_CHILD, folder, text(c"."), 0];
     call(libc::SYS_fanotify_mark, args)
 }
 
-/// Finds out whether opens of what lies in a folder can be refused, by asking for it and giving it
-/// up at once.
+/// Finds out whether opens of what lies in a folder can be refused.
+///
+/// It takes a mark away that is not there. A kernel that could set it says just that, and nothing
+/// is held; to set one and give it up would keep the caller waiting for some ten milliseconds.
 pub fn can_refuse(folder: impl AsFd) -> io::Result<()> {
     let listener = listen().map_err(io::Error::from_raw_os_error)? as usize;
-    let marked = mark(listener, folder.as_fd().as_raw_fd() as usize);
-    // Whatever was held meanwhile goes on.
+    let removed = mark(listener, REMOVE, folder.as_fd().as_raw_fd() as usize);
     ignore(call1(libc::SYS_close, listener));
-    marked.map(|_| ()).map_err(io::Error::from_raw_os_error)
+    match removed {
+        Ok(_) | Err(libc::ENOENT) => Ok(()),
+        Err(errno) => Err(io::Error::from_raw_os_error(errno)),
+    }
 }
 
 /// The listener of the helper. It ends with the helper, and what it held goes on.
@@ -88,7 +93,7 @@ impl<'j> Opens<'j> {
 
     /// Watches the current folder.
     pub(super) fn watch_here(&self) -> Outcome {
-        mark(self.fd, libc::AT_FDCWD as usize)
+        mark(self.fd, ADD, libc::AT_FDCWD as usize)
     }
 
     /// Answers what waits.
