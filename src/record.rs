@@ -503,8 +503,8 @@ pub struct Reply {
     pub guard: Option<GuardReport>,
     /// Where the call stands in the trail.
     pub trail: TrailPlace,
-    /// The sentence that says why nothing ran, what failed, which limit was hit, or what a host
-    /// program uncovered.
+    /// The sentence that says why nothing ran, what failed, which limit was hit, what a host program
+    /// uncovered, or that a commit has the identity that nobody configured.
     pub message: Option<String>,
 }
 

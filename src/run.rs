@@ -15,7 +15,7 @@ mod losses;
 mod recording;
 mod worktrees;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Guard, Template};
 use crate::plan::host::{Host, Mode};
 use crate::plan::identity::{self, Chosen};
 use crate::plan::scratch::ScratchSlot;
@@ -297,8 +297,17 @@ impl Supervisor {
         let looked = self.look_after((running, &ending), &decided.call, &recorder);
         let mut reply = recorder.end(&plan, Decision::allowed(&template), approval, ending);
         recording::guarded(&mut reply, looked);
+        let settings = &decided.rules.settings;
+        if settings.identity_place.is_none() && commits(decided.call.template) {
+            recording::committed(&mut reply, &settings.git_identity);
+        }
         reply
     }
+}
+
+/// Returns whether a call of a template makes a commit.
+fn commits(template: &Template) -> bool {
+    template.guard == Some(Guard::Git) && template.subs.iter().any(|sub| sub == &["commit"])
 }
 
 /// Opens the gate of a child whose intent is durable, and watches it to its end.

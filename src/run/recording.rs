@@ -3,8 +3,8 @@
 use super::losses;
 use super::{Refused, Request, Words};
 use crate::catalog::Catalog;
-use crate::plan::Plan;
 use crate::plan::limits::Keeper;
+use crate::plan::{GitIdentity, Plan};
 use crate::profile::size_text;
 use crate::record::{
     Approval, Body, Code, Decision, Digest, GuardReport, Intent, LimitHit, Outcome, Refusal, Reply,
@@ -221,6 +221,17 @@ pub(super) fn guarded(reply: &mut Reply, looked: io::Result<Option<GuardReport>>
                  the state folder be written."
             ));
         }
+    }
+}
+
+/// Adds to the reply of a commit that nobody configured whose it is, where nothing else is said.
+pub(super) fn committed(reply: &mut Reply, identity: &GitIdentity) {
+    if reply.exit_code == Some(0) && reply.message.is_none() {
+        let GitIdentity { name, email } = identity;
+        reply.message = Some(format!(
+            "author and committer are {name} <{email}>, because no identity is configured. Next: \
+             an operator can set `git_identity` in pinfold.toml."
+        ));
     }
 }
 

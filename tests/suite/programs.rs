@@ -1,6 +1,7 @@
 //! Real programs on real input give inside what they give outside.
 
 use crate::support::{Answer, Env, has_programs, lacking, skip};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -65,7 +66,8 @@ fn g12_git_makes_a_repository_and_its_first_commits() {
         inside(&env, &["git", "diff", "--staged", "--name-only"]).stdout(),
         "a.txt\nsrc/b.txt\n"
     );
-    inside(&env, &["git", "commit", "-q", "-m", "first\n\nwith a body"]);
+    let first = inside(&env, &["git", "commit", "-q", "-m", "first\n\nwith a body"]);
+    assert_eq!(first.reply["message"], Value::Null, "the identity is the operator's");
     env.file("a.txt", "one\nmore\n");
     let diff = inside(&env, &["git", "diff", "--stat"]);
     assert!(diff.stdout().contains("a.txt | 1 +"), "{diff:?}");
@@ -81,6 +83,26 @@ fn g12_git_makes_a_repository_and_its_first_commits() {
     assert_eq!(env.git(&["status", "--porcelain"]), "");
     // A second `git init` is refused: there is a repository.
     assert_eq!(env.cmd(&["git", "init"]).refusal(), "already-there");
+}
+
+/// Whose a commit is that nobody configured is told, to the agent and in the commit.
+#[test]
+fn a_commit_without_a_configured_identity_says_whose_it_is() {
+    let Some(env) = host(&["git"]) else { return };
+    env.repository();
+    env.file("new.txt", "new\n");
+    let added = inside(&env, &["git", "add", "new.txt"]);
+    assert_eq!(added.reply["message"], Value::Null, "only a commit has an author");
+    let committed = inside(&env, &["git", "commit", "-q", "-m", "new"]);
+    let who = "Pinfold agent <agent@pinfold.invalid>";
+    let message = committed.reply["message"].as_str().expect("it is said");
+    assert!(message.contains(who) && message.contains("`git_identity`"), "{message}");
+    let people = env.git(&["log", "-1", "--format=%an <%ae>%n%cn <%ce>"]);
+    assert_eq!(people, format!("{who}\n{who}\n"));
+    // What did not commit has no author either.
+    let nothing = env.cmd(&["git", "commit", "-q", "-m", "nothing is staged"]);
+    assert_eq!(nothing.reply["exit_code"], 1, "{nothing:?}");
+    assert_eq!(nothing.reply["message"], Value::Null, "{nothing:?}");
 }
 
 #[test]

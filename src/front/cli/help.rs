@@ -48,7 +48,8 @@ The reply of --json. Every member is always there:
   trail           intent (number of the intent, or of the refusal), end, size (records so
                   far), root (hash of the last of them)
   message         the sentence that says why nothing ran, what failed, which limit was
-                  reached, or what a host program uncovered, or null
+                  reached, what a host program uncovered, or that a commit has the
+                  identity that nobody configured; null where nothing is to be said
 
 A reply without a record (`trail-unavailable`) has null for both numbers, `size` 0 and an empty
 `root`. Faults before there is a call, such as no variable that names a state folder, print no
