@@ -29,7 +29,8 @@ fn save(path: &Path, content: &str) {
 /// there and three reads after that found none, or where `give-up` is there.
 fn reader(place: &str) -> String {
     format!(
-        "seen=0; clean=0; over=; : > started; while :; do text=; read -r text 2>/dev/null < {place}; \
+        "seen=0; clean=0; over=; : > started; \
+         while :; do text=; read -r text 2>/dev/null < {place}; \
          case \"$text\" in {SECRET}*) seen=$((seen+1)); clean=0;; *) clean=$((clean+1));; esac; \
          if [ -z \"$over\" ] && [ -e stop ]; then over=1; clean=0; fi; \
          if [ -n \"$over\" ] && {{ [ $clean -ge 3 ] || [ -e give-up ]; }}; then break; fi; done; \
