@@ -3,6 +3,7 @@
 //! Only what differs is read, and what cannot be read or understood is not harmless.
 
 use super::autoruns;
+use super::named;
 use super::settings::{self, Setting};
 use super::walk::{self, Fingerprint, Kind, Place};
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
@@ -28,6 +29,8 @@ pub struct Snapshot {
     pub places: Fingerprint,
     /// Contents.
     pub kept: BTreeMap<PathBuf, Vec<u8>>,
+    /// What settings name in the workspace.
+    pub named: BTreeMap<PathBuf, Kind>,
 }
 
 /// A change that is not harmless.
@@ -54,16 +57,38 @@ pub struct Changes {
 }
 
 impl Snapshot {
-    /// Looks at a workspace, and reads what may have to be put back.
+    /// Looks at a workspace, whose own path is `path`, and reads what may have to be put back.
     ///
     /// # Errors
     /// The workspace cannot be read.
-    pub fn take(workspace: impl AsFd) -> io::Result<Self> {
-        let places = walk::fingerprint(&workspace)?;
-        let kept = places.iter().filter(|(_, place)| is_kept(place.kind));
-        let kept = kept.filter_map(|(path, _)| Some((path.clone(), read(&workspace, path).ok()?)));
-        let kept = kept.collect();
-        Ok(Self { places, kept })
+    pub fn take(workspace: impl AsFd, path: &Path) -> io::Result<Self> {
+        let mut places = walk::fingerprint(&workspace)?;
+        let mut kept = BTreeMap::new();
+        keep(&workspace, &places, &mut kept);
+        let named = named::follow(&workspace, path, &mut places, &mut kept);
+        keep(&workspace, &places, &mut kept);
+        Ok(Self { places, kept, named })
+    }
+
+    /// Looks at the workspace once more.
+    ///
+    /// # Errors
+    /// The workspace cannot be read.
+    pub(super) fn again(&self, workspace: impl AsFd) -> io::Result<Fingerprint> {
+        let mut places = walk::fingerprint(&workspace)?;
+        walk::add(workspace, &self.named, &mut places);
+        Ok(places)
+    }
+}
+
+/// Reads the contents of places that are not read yet.
+fn keep(workspace: impl AsFd, places: &Fingerprint, kept: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for (path, _) in places.iter().filter(|(_, place)| is_kept(place.kind)) {
+        if !kept.contains_key(path)
+            && let Ok(content) = read(&workspace, path)
+        {
+            kept.insert(path.clone(), content);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! supervisor that died, and whoever comes next looks at the workspace in its place.
 
 use super::judge::{Finding, Snapshot};
-use super::walk::Place;
+use super::walk::{Kind, Place};
 use nix::fcntl::{AT_FDCWD, OFlag, renameat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -51,6 +51,7 @@ pub struct Running {
 struct Written {
     places: Vec<(Bytes, Place)>,
     kept: Vec<(Bytes, Bytes)>,
+    named: Vec<(Bytes, Kind)>,
 }
 
 /// Bytes as a string of the characters with their numbers, which JSON can hold.
@@ -127,7 +128,8 @@ impl Memory {
         file.try_lock()?;
         let places = before.places.iter().map(|(path, it)| (bytes_of(path), *it)).collect();
         let kept = before.kept.iter().map(|(path, it)| (bytes_of(path), Bytes::of(it))).collect();
-        file.write_all(&serde_json::to_vec(&Written { places, kept })?)?;
+        let named = before.named.iter().map(|(path, it)| (bytes_of(path), *it)).collect();
+        file.write_all(&serde_json::to_vec(&Written { places, kept, named })?)?;
         renameat(AT_FDCWD, &unfinished, AT_FDCWD, &path)?;
         Ok(Running { path, _locked: file, before })
     }
@@ -162,6 +164,9 @@ impl Memory {
             }
             for (path, content) in &written.kept {
                 before.kept.insert(path.path()?, content.bytes()?);
+            }
+            for (path, kind) in &written.named {
+                before.named.insert(path.path()?, *kind);
             }
             left.push(Running { path, _locked: file, before });
         }
@@ -229,6 +234,7 @@ mod tests {
         let memory = Memory::of(state.path(), Path::new("/srv/app"));
         let mut before = Snapshot::default();
         let odd = PathBuf::from(std::ffi::OsStr::from_bytes(b"a\xff/hooks"));
+        before.named.insert(odd.clone(), Kind::Hook);
         before.kept.insert(odd, b"\0\x80\xff".to_vec());
         let running = memory.begin("call", before.clone()).expect("written");
         assert!(memory.left_behind().expect("read").is_empty(), "it is held");

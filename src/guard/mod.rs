@@ -14,6 +14,7 @@
 pub mod autoruns;
 mod judge;
 mod memory;
+mod named;
 pub mod precheck;
 mod quarantine;
 pub mod settings;
@@ -46,7 +47,7 @@ impl Guard {
     /// # Errors
     /// The workspace cannot be read, or the state folder cannot be written.
     pub fn begin(&self, workspace: &Workspace, call: &str) -> io::Result<Running> {
-        self.memory.begin(call, Snapshot::take(workspace)?)
+        self.memory.begin(call, Snapshot::take(workspace, &workspace.path)?)
     }
 
     /// Takes over the runs in this workspace whose supervisors died before they looked.
@@ -63,7 +64,7 @@ impl Guard {
     /// # Errors
     /// The workspace cannot be read.
     pub fn look(&self, running: &Running, workspace: &Workspace) -> io::Result<Changes> {
-        let after = walk::fingerprint(workspace)?;
+        let after = running.before.again(workspace)?;
         if after == running.before.places {
             return Ok(Changes::default());
         }

@@ -8,12 +8,12 @@ use super::autoruns::{self, Autorun};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
-use nix::sys::stat::{SFlag, fstatat};
+use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -27,8 +27,10 @@ pub enum Kind {
     Gitfile,
     /// `config` or `config.worktree`.
     Settings,
-    /// A file in `hooks` that git would run.
+    /// A file that git would run: in `hooks`, or named by a setting.
     Hook,
+    /// A folder that a setting names in the place of `hooks`; each file in it is a hook.
+    Hooks,
     /// `info/attributes`.
     Attributes,
     /// `info/exclude`, `info/sparse-checkout`, `info/grafts`: what hides files or history.
@@ -55,6 +57,7 @@ impl Kind {
             Self::Gitfile => "gitfile",
             Self::Settings => "settings",
             Self::Hook => "hook",
+            Self::Hooks => "hooks",
             Self::Attributes => "attributes",
             Self::Excludes => "excludes",
             Self::Redirect => "redirect",
@@ -132,6 +135,43 @@ pub fn fingerprint(workspace: impl AsFd) -> io::Result<Fingerprint> {
     Ok(walk.found)
 }
 
+/// Adds the files that settings name, where they are none that count already. Links within the
+/// workspace are followed, as git follows them.
+pub(super) fn add(workspace: impl AsFd, named: &BTreeMap<PathBuf, Kind>, to: &mut Fingerprint) {
+    let mut walk = Walk { top: workspace.as_fd(), found: std::mem::take(to), folders: Vec::new() };
+    for (path, kind) in named {
+        if *kind == Kind::Hooks {
+            let Some(listed) = walk.seen(path) else { continue };
+            for (name, kind) in &listed.entries {
+                let kind = if *kind == Type::Symlink { Kind::Link } else { Kind::Hook };
+                walk.stamp(&listed.folder, name, path.join(&**name), kind);
+            }
+        } else if walk.found.get(path).is_none_or(|known| known.kind == Kind::Autorun)
+            && let Ok(stat) = open_within(walk.top, path).and_then(|file| fstat(&file))
+            && type_of(&stat) != SFlag::S_IFDIR
+        {
+            walk.place(&stat, path.clone(), *kind);
+        }
+    }
+    *to = walk.found;
+}
+
+/// Returns whether a path of the workspace leads to a regular file in it.
+pub(super) fn is_file(workspace: impl AsFd, path: &Path) -> bool {
+    let stat = open_within(workspace.as_fd(), path).and_then(|file| fstat(&file));
+    stat.is_ok_and(|stat| type_of(&stat) == SFlag::S_IFREG)
+}
+
+fn type_of(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
+}
+
+fn open_within(top: BorrowedFd<'_>, path: &Path) -> nix::Result<OwnedFd> {
+    let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve);
+    openat2(top, path, how)
+}
+
 /// Looks at the one repository of a workspace.
 ///
 /// # Errors
@@ -144,7 +184,7 @@ pub(super) fn repository(workspace: impl AsFd, path: &Path) -> io::Result<Finger
 }
 
 struct Walk<'w> {
-    top: std::os::fd::BorrowedFd<'w>,
+    top: BorrowedFd<'w>,
     found: Fingerprint,
     /// Folders that are still to be looked into.
     folders: Vec<PathBuf>,
@@ -210,7 +250,12 @@ impl Walk<'_> {
 
     fn stamp(&mut self, folder: impl AsFd, name: &OsStr, path: PathBuf, kind: Kind) {
         // What is gone by now is no place.
-        let Ok(stat) = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return };
+        if let Ok(stat) = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            self.place(&stat, path, kind);
+        }
+    }
+
+    fn place(&mut self, stat: &FileStat, path: PathBuf, kind: Kind) {
         let counts = !matches!(kind, Kind::Repository | Kind::Unseen);
         let stamp = Stamp {
             dev: stat.st_dev,
@@ -362,7 +407,7 @@ fn entry_type(folder: impl AsFd, name: &OsStr, listed: Option<Type>) -> Type {
         return kind;
     }
     let Ok(stat) = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return Type::File };
-    match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+    match type_of(&stat) {
         SFlag::S_IFDIR => Type::Directory,
         SFlag::S_IFLNK => Type::Symlink,
         _ => Type::File,

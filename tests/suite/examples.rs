@@ -5,7 +5,7 @@
 use crate::programs::{PATH, outside, toolchain};
 use crate::support::twin::tree;
 use crate::support::{Answer, Env, has_programs, skip};
-use pinfold::catalog::{Catalog, Template};
+use pinfold::catalog::{Catalog, Guard, Template};
 use pinfold::record::{Access, Verdict};
 use pinfold::source::{At, Source};
 use std::collections::BTreeSet;
@@ -309,6 +309,20 @@ fn programs_of_the_catalogs_that_are_not_installed_are_listed() {
     if !absent.is_empty() {
         skip(&format!("examples of programs that are not in {PATH:?}: {}", absent.join(", ")));
     }
+}
+
+/// Nothing in Pinfold starts git but a template (`tests/layout.rs` finds what starts processes
+/// otherwise), and each of those gets git's fixed environment from the one place that makes it.
+#[test]
+fn e30_every_template_of_git_has_the_guard() {
+    let mut count = 0;
+    for listed in ALL {
+        for template in parse(listed).templates().iter().filter(|it| it.program == "git") {
+            assert_eq!(template.guard, Some(Guard::Git), "{}: {}", listed.0, template.id);
+            count += 1;
+        }
+    }
+    assert!(count >= 6, "{count} templates of git");
 }
 
 /// The control of all of the above: outside, the same code changes what it must not change, and

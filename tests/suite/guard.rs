@@ -259,6 +259,86 @@ fn poison(chosen: fn(&str) -> bool) {
     assert!(idle.is_empty(), "the controls do not fire: {idle:?}");
 }
 
+/// What a person's settings name in the project: the setting, what a run does to the file, what a
+/// person types then, and the file with the kind that the guard gives it.
+const NAMED: &[(&str, &str, &str, &str, &str)] = &[
+    (
+        "mkdir hk; echo : > hk/pre-push; git config core.hooksPath hk",
+        "cp h hk/pre-commit",
+        "git commit -qam m",
+        "hk/pre-commit",
+        "hook",
+    ),
+    (
+        "git config core.hooksPath .husky/_",
+        "mkdir -p .husky/_; cp h .husky/_/pre-commit",
+        "git commit -qam m",
+        ".husky/_/pre-commit",
+        "hook",
+    ),
+    (
+        "echo '[user]' > inc; git config include.path ../inc",
+        "printf '[core]\\n\\tfsmonitor = ./h\\n' >> inc",
+        "git status",
+        "inc",
+        "settings",
+    ),
+    (
+        "echo '[user]' > one; echo '[include]path = two' >> one; git config include.path ../one",
+        "printf '[core]\\n\\tfsmonitor = ./h\\n' > two",
+        "git status",
+        "two",
+        "settings",
+    ),
+    (
+        "mkdir tools; echo cat > tools/clean.sh; git config filter.x.clean 'sh tools/clean.sh'; \
+         echo 'f filter=x' > .git/info/attributes",
+        "cp h tools/clean.sh",
+        "git diff",
+        "tools/clean.sh",
+        "hook",
+    ),
+    (
+        "echo cat > own; git config filter.x.clean \"sh $PWD/own\"; \
+         echo 'f filter=x' > .git/info/attributes",
+        "cp h own",
+        "git diff",
+        "own",
+        "hook",
+    ),
+    (
+        "echo '* text' > at; git config core.attributesFile \"$PWD/at\"; \
+         git config filter.x.clean ./h",
+        "echo 'f filter=x' > at",
+        "git diff",
+        "at",
+        "attributes",
+    ),
+];
+
+#[test]
+fn e04_a_file_of_the_project_that_settings_name_is_looked_after() {
+    if !has_programs(&["git", "make"]) {
+        return;
+    }
+    for (host, plant, trigger, path, kind) in NAMED {
+        let Some(env) = Env::new() else { return };
+        assert!(person(&env, &format!("{SETUP}{host}\n")), "{host}");
+        assert!(!fires(&env, trigger), "{host}: it fires before anything is planted");
+        let Some(env) = Env::new() else { return };
+        assert!(person(&env, &format!("{SETUP}{host}\n{plant}\n")), "{host}");
+        assert!(fires(&env, trigger), "{host}: the control does not fire");
+        let Some(env) = Env::new() else { return };
+        assert!(person(&env, &format!("{SETUP}{host}\n")), "{host}");
+        let quiet = build(&env, "echo more > plain.txt");
+        assert_eq!(quiet.reply["guard"], Value::Null, "{host}: {quiet:?}");
+        let answer = build(&env, plant);
+        let wanted = [((*path).to_owned(), (*kind).to_owned())];
+        assert_eq!(found(&answer), wanted, "{host}: {answer:?}");
+        assert!(!fires(&env, trigger), "{host}: it fires after the guard has looked");
+    }
+}
+
 #[test]
 fn what_is_found_blocks_the_workspace_until_a_person_clears_it() {
     if !has_programs(&["git", "make"]) {
@@ -371,6 +451,21 @@ fn e16_a_bare_repository_in_a_folder_is_found() {
     let answer = build(&env, &format!("{SETUP}{plant}"));
     assert_eq!(found(&answer), [("docs/a".to_owned(), "repository".to_owned())], "{answer:?}");
     assert!(!fires(&env, trigger));
+}
+
+#[test]
+fn e19_a_repository_above_the_workspace_is_not_used() {
+    if !has_programs(&["git"]) {
+        return;
+    }
+    let Some(env) = Env::new() else { return };
+    let above = "git init -q ..; git -C .. config core.fsmonitor \"$PWD/h\"";
+    assert!(person(&env, &format!("{SETUP}rm -rf .git\n{above}")));
+    assert!(fires(&env, "git status"), "the control does not fire");
+    fs::remove_file(env.path("mark")).expect("the mark");
+    let answer = env.cmd(&["git", "status"]);
+    assert_eq!(answer.code, 128, "there is no repository: {answer:?}");
+    assert!(!env.path("mark").exists(), "a template's git used the one above");
 }
 
 #[test]

@@ -94,6 +94,24 @@ fn e27_a_git_variable_of_the_caller_reaches_no_git() {
 }
 
 #[test]
+fn e28_a_variable_of_the_caller_has_no_git_write_a_trace() {
+    let Some(env) = Env::new() else { return };
+    env.repository();
+    let traces = ["GIT_TRACE", "GIT_TRACE2_EVENT", "GIT_TRACE_SETUP"]
+        .map(|name| (name, env.workspace().join(name)));
+    let mut outside = Command::new("git");
+    outside.arg("status").current_dir(env.workspace()).envs(traces.clone());
+    assert!(outside.output().expect("git starts").status.success());
+    for (name, path) in &traces {
+        fs::remove_file(path).unwrap_or_else(|_| panic!("the control: {name} writes nothing"));
+    }
+    let words = ["run", "--json", "--", "git", "add", "tracked.txt"];
+    let output = env.command(&words).envs(traces.clone()).output().expect("pinfold starts");
+    assert!(output.status.success(), "{output:?}");
+    assert!(traces.iter().all(|(_, path)| !path.exists()));
+}
+
+#[test]
 fn a_program_in_front_on_the_callers_path_is_not_taken() {
     let Some(env) = Env::new() else { return };
     env.file("a.txt", "a");
