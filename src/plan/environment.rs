@@ -157,10 +157,16 @@ fn git(call: &Call<'_>, settings: &Settings, env: &mut BTreeMap<String, Variable
     if let Some(parent) = workspace.parent() {
         put("GIT_CEILING_DIRECTORIES".to_owned(), parent.into(), &place);
     }
-    if let Some(repository) = &call.repository {
-        // What was checked is what is used: git reads no file that names the place.
-        put("GIT_DIR".to_owned(), repository.admin.path.clone().into(), &place);
-        put("GIT_COMMON_DIR".to_owned(), repository.common.path.clone().into(), &place);
+    // What was checked is what is used: git looks for no repository, and reads no file that names
+    // the place of one.
+    let own = has_repository(call).then(|| workspace.join(".git"));
+    let folders = match &call.repository {
+        Some(it) => Some((it.admin.path.clone(), it.common.path.clone())),
+        None => own.map(|own| (own.clone(), own)),
+    };
+    if let Some((repository, common)) = folders {
+        put("GIT_DIR".to_owned(), repository.into(), &place);
+        put("GIT_COMMON_DIR".to_owned(), common.into(), &place);
         put("GIT_WORK_TREE".to_owned(), workspace.clone().into(), &place);
     }
     for (index, (key, value)) in pairs.into_iter().enumerate() {

@@ -118,16 +118,24 @@ pub fn repository(
     })
 }
 
-/// Checks that no folder between the workspace and the working folder has a `.git` that leads
-/// elsewhere: git would take the nearest.
+/// Checks that no folder between the workspace and the working folder has a `.git`: git would take
+/// the nearest, and only the workspace's own was looked at.
 ///
 /// # Errors
-/// A refusal with code `git-redirect`.
+/// A refusal with code `git-state` where it is a folder, otherwise `git-redirect`.
 pub fn none_on_the_way(workspace: &Workspace, cwd: &Path) -> Result<(), Refusal> {
     for folder in cwd.ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
         let at = folder.join(DOT_GIT);
         match workspace.find(&at) {
-            Lookup::Found(found) if found.is_folder => {}
+            Lookup::Found(found) if found.is_folder => {
+                let next = format!(
+                    "give the call `--workspace {}`, which is looked after by itself",
+                    Text::from(&*workspace.below(folder)).shown()
+                );
+                let what = Text::from(&*workspace.below(&at)).shown();
+                let reason = "it is another repository than the workspace's";
+                return Err(Refusal::new(Code::GitState, what, reason, next));
+            }
             Lookup::Absent => {}
             _ => return Err(unregistered(workspace, &at)),
         }

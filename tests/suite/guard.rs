@@ -468,6 +468,34 @@ fn e19_a_repository_above_the_workspace_is_not_used() {
     assert!(!env.path("mark").exists(), "a template's git used the one above");
 }
 
+/// Only the workspace's own repository is looked at before git is started, so it is the only one
+/// that git uses.
+#[test]
+fn a_repository_between_the_workspace_and_the_working_folder_is_not_used() {
+    if !has_programs(&["git"]) {
+        return;
+    }
+    let Some(env) = Env::new() else { return };
+    let nested = "git init -q n; git -C n config core.fsmonitor \"$PWD/h\"; mkdir n/deep\n";
+    assert!(person(&env, &format!("{SETUP}{nested}")));
+    assert!(fires(&env, "cd n/deep; git status"), "the control does not fire");
+    fs::remove_file(env.path("mark")).expect("the mark");
+    for cwd in ["n", "n/deep"] {
+        let answer = env.run(&["--json", "--cwd", cwd, "--", "git", "status"]);
+        assert_eq!(answer.refusal(), "git-state", "{answer:?}");
+        let message = answer.reply["message"].as_str().unwrap_or_default();
+        assert!(message.contains("n/.git") && message.contains("--workspace"), "{message}");
+    }
+    // One that comes between the look and the start is not used either.
+    fs::create_dir(env.path("ws/plain")).expect("a folder");
+    let answer = env.run(&["--json", "--cwd", "plain", "--", "git", "status"]);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    let intent = env.records_of("intent").pop().expect("an intent");
+    let names = intent["env"].to_string();
+    assert!(names.contains("GIT_DIR") && names.contains("GIT_WORK_TREE"), "{names}");
+    assert!(!env.path("mark").exists());
+}
+
 #[test]
 fn e14_e18_git_is_not_started_where_it_would_be_led_elsewhere() {
     if !has_programs(&["git"]) {
