@@ -187,6 +187,11 @@ impl<W: AsFd> Judge<'_, W> {
             Some(_) => "a repository that another one was put in place of",
             // The project's own repository is judged by what lies in it.
             None if path == Path::new(TOP) => return,
+            // The workspace itself cannot be moved away; without this file it is no repository.
+            None if path.as_os_str().is_empty() => {
+                let what = "it makes the workspace a bare repository";
+                return self.find(Path::new("HEAD"), Kind::Repository, what);
+            }
             None if path.starts_with(TOP) => "a repository of a submodule or a worktree",
             None if path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(TOP)) => {
                 "a repository inside of the project"

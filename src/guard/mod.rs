@@ -108,7 +108,8 @@ impl Guard {
     fn quarantine(&self, running: &Running, workspace: &Workspace, held: &mut Held) {
         let path = &held.finding.path;
         // The project's own repository is never moved away whole, and what is not there cannot be.
-        let whole = path == Path::new(judge::TOP) || path.as_os_str().is_empty();
+        let leads = matches!(held.finding.kind, Kind::Link | Kind::Gitfile);
+        let whole = path.as_os_str().is_empty() || (path == Path::new(judge::TOP) && !leads);
         if held.finding.is_there && !whole {
             match quarantine::away(workspace, path, &self.memory.moved(held.number)) {
                 Ok(()) => held.is_moved = true,

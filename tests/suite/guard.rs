@@ -453,6 +453,44 @@ fn e16_a_bare_repository_in_a_folder_is_found() {
     assert!(!fires(&env, trigger));
 }
 
+/// What is planted where the workspace has no repository yet is moved away too, and nothing else
+/// is overlooked beside it.
+#[test]
+fn a17_a_workspace_that_becomes_a_repository_is_none_afterwards() {
+    if !has_programs(&["git", "make"]) {
+        return;
+    }
+    let setup = format!("{SETUP}rm -rf .git; mkdir sub\n");
+    let bare = "mkdir objects refs; echo 'ref: refs/heads/main' > HEAD\n\
+                printf '[core]\\nrepositoryformatversion = 0\\nbare = false\\n' > config\n\
+                printf 'fsmonitor = ./h\\nworktree = .\\n' >> config\n";
+    let link =
+        "git init -q els; git -C els config core.fsmonitor \"$PWD/h\"; ln -s els/.git .git\n";
+    let file = "git init -q els; git -C els config core.fsmonitor \"$PWD/h\"; mv els/.git els/x\n\
+                git config -f els/x/config core.worktree ../..; echo 'gitdir: els/x' > .git\n";
+    let own = "git init -q .; git config core.fsmonitor ./h\n";
+    let beside = "git init -q n; git -C n config core.fsmonitor ../h\n";
+    for (plant, paths) in [
+        (bare, &["HEAD", "config"][..]),
+        (link, &[".git", "els/.git"]),
+        (file, &[".git", "els/x"]),
+        (own, &[".git/config"]),
+    ] {
+        let Some(env) = Env::new() else { return };
+        assert!(person(&env, &format!("{setup}{plant}")));
+        assert!(fires(&env, "git status"), "{plant}: the control does not fire");
+        let Some(env) = Env::new() else { return };
+        assert!(person(&env, &setup));
+        let answer = build(&env, &format!("{plant}{beside}"));
+        let found: Vec<String> = found(&answer).into_iter().map(|(path, _)| path).collect();
+        let wanted: Vec<&str> = paths.iter().copied().chain(["n/.git"]).collect();
+        assert_eq!(found, wanted, "{plant}: {answer:?}");
+        assert!(!fires(&env, "git status; cd n; git status"), "{plant}");
+        let moved = answer.reply["guard"]["found"].as_array().expect("a list").iter();
+        assert!(moved.clone().all(|it| it["quarantined"] == true), "{plant}: {answer:?}");
+    }
+}
+
 #[test]
 fn e19_a_repository_above_the_workspace_is_not_used() {
     if !has_programs(&["git"]) {
