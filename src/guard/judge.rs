@@ -3,7 +3,7 @@
 //! Only what differs is read, and what cannot be read or understood is not harmless.
 
 use super::autoruns;
-use super::named;
+use super::named::{self, Named};
 use super::settings::{self, Setting};
 use super::walk::{self, Fingerprint, Kind, Place};
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
@@ -17,9 +17,18 @@ use std::path::{Path, PathBuf};
 
 /// Largest file that is read or kept, in bytes; git's own are a few hundred.
 const FILE_BYTES_MAX: u64 = 256 << 10;
+/// Most that is kept of one workspace, in bytes; a change of what is not kept is one of something
+/// new.
+const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// The repository of a workspace.
 pub(super) const TOP: &str = ".git";
+
+/// Returns whether a place is never moved away as a whole, so that what lies in it has to be found
+/// by itself: the project's own repository. What leads to one in its place is moved away.
+pub(super) fn is_kept_whole(path: &Path, kind: Kind) -> bool {
+    path == Path::new(TOP) && !matches!(kind, Kind::Link | Kind::Gitfile)
+}
 
 /// What a workspace looked like: names and stamps, and the content of what may have to be put
 /// back.
@@ -30,7 +39,7 @@ pub struct Snapshot {
     /// Contents.
     pub kept: BTreeMap<PathBuf, Vec<u8>>,
     /// What settings name in the workspace.
-    pub named: BTreeMap<PathBuf, Kind>,
+    pub named: Named,
 }
 
 /// A change that is not harmless.
@@ -63,10 +72,12 @@ impl Snapshot {
     /// The workspace cannot be read.
     pub fn take(workspace: impl AsFd, path: &Path) -> io::Result<Self> {
         let mut places = walk::fingerprint(&workspace)?;
+        walk::add(&workspace, path, &Named::new(), &mut places);
         let mut kept = BTreeMap::new();
-        keep(&workspace, &places, &mut kept);
+        // Settings come first: by them it is known where else to look.
+        keep(&workspace, &places, &mut kept, |kind| kind == Kind::Settings);
         let named = named::follow(&workspace, path, &mut places, &mut kept);
-        keep(&workspace, &places, &mut kept);
+        keep(&workspace, &places, &mut kept, is_kept);
         Ok(Self { places, kept, named })
     }
 
@@ -74,19 +85,29 @@ impl Snapshot {
     ///
     /// # Errors
     /// The workspace cannot be read.
-    pub(super) fn again(&self, workspace: impl AsFd) -> io::Result<Fingerprint> {
+    pub(super) fn again(&self, workspace: impl AsFd, path: &Path) -> io::Result<Fingerprint> {
         let mut places = walk::fingerprint(&workspace)?;
-        walk::add(workspace, &self.named, &mut places);
+        walk::add(workspace, path, &self.named, &mut places);
         Ok(places)
     }
 }
 
-/// Reads the contents of places that are not read yet.
-fn keep(workspace: impl AsFd, places: &Fingerprint, kept: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    for (path, _) in places.iter().filter(|(_, place)| is_kept(place.kind)) {
+/// Reads the contents of places that are not read yet, as far as there is room.
+fn keep(
+    workspace: impl AsFd,
+    places: &Fingerprint,
+    kept: &mut BTreeMap<PathBuf, Vec<u8>>,
+    chosen: fn(Kind) -> bool,
+) {
+    let mut size: usize = kept.values().map(Vec::len).sum();
+    for (path, _) in places.iter().filter(|(_, place)| chosen(place.kind)) {
+        if size >= KEPT_BYTES_MAX {
+            return;
+        }
         if !kept.contains_key(path)
             && let Ok(content) = read(&workspace, path)
         {
+            size += content.len();
             kept.insert(path.clone(), content);
         }
     }
@@ -103,6 +124,7 @@ fn is_kept(kind: Kind) -> bool {
             | Kind::Remote
             | Kind::Gitfile
             | Kind::Todo
+            | Kind::Strategy
     )
 }
 
@@ -130,10 +152,11 @@ pub(super) fn read(workspace: impl AsFd, path: &Path) -> io::Result<Vec<u8>> {
 
 /// Says what of the changes since `before` is not harmless.
 pub(super) fn changes(before: &Snapshot, after: &Fingerprint, workspace: impl AsFd) -> Changes {
-    let mut judge = Judge { before, workspace, changes: Changes::default(), covered: Vec::new() };
+    let mut judge = Judge { before, workspace, changes: Changes::default(), covered: None };
     for (path, place) in after {
         let known = before.places.get(path);
-        if known != Some(place) && !judge.covered.iter().any(|whole| path.starts_with(whole)) {
+        // What lies in a folder follows it directly.
+        if known != Some(place) && !judge.covered.as_ref().is_some_and(|it| path.starts_with(it)) {
             judge.place(path, place, known);
         }
     }
@@ -147,8 +170,8 @@ struct Judge<'j, W> {
     before: &'j Snapshot,
     workspace: W,
     changes: Changes,
-    /// Folders that are found as a whole.
-    covered: Vec<PathBuf>,
+    /// The last folder that was found as a whole.
+    covered: Option<PathBuf>,
 }
 
 impl<W: AsFd> Judge<'_, W> {
@@ -168,7 +191,8 @@ impl<W: AsFd> Judge<'_, W> {
                 let (folder, name) = (path.parent(), path.file_name());
                 let folder = folder.unwrap_or(Path::new(""));
                 let by_name = || autoruns::of_file(folder, name?);
-                if let Some(entry) = autoruns::of_folder(folder).or_else(by_name) {
+                if let Some(entry) = path.ancestors().find_map(autoruns::of_folder).or_else(by_name)
+                {
                     self.changes.noticed.push((path.to_owned(), entry.why));
                 }
             }
@@ -199,7 +223,9 @@ impl<W: AsFd> Judge<'_, W> {
             None => "a folder that git takes for a bare repository",
         };
         self.find(path, Kind::Repository, what);
-        self.covered.push(path.to_owned());
+        if !is_kept_whole(path, Kind::Repository) {
+            self.covered = Some(path.to_owned());
+        }
     }
 
     /// Judges a file by its content; `same_mode` says that owner and mode are what they were.
@@ -264,22 +290,40 @@ fn harm(kind: Kind, before: Option<&[u8]>, now: &[u8]) -> Option<String> {
             lines().find(says).map(|_| what.to_owned())
         }
         Kind::Todo => {
-            let runs = |line: &[u8]| line.starts_with(b"exec ") || line.starts_with(b"x ");
+            let runs = |line: &[u8]| {
+                let word = line.split(u8::is_ascii_whitespace).next();
+                word.is_some_and(|word| [b"exec".as_slice(), b"x"].contains(&word))
+            };
             lines().any(runs).then(|| "git runs commands in it when it goes on".to_owned())
         }
+        // Git runs `git-merge-` and this name; with a slash it is looked up in the working folder.
+        Kind::Strategy => now.contains(&b'/').then(|| "it names a program to merge by".to_owned()),
         _ => Some("it changed".to_owned()),
     }
 }
 
-/// Names the settings that are new and could start a program or lead elsewhere.
+/// Says how the settings that could start a program or lead elsewhere differ.
 fn new_settings(before: Option<&[u8]>, now: &[u8]) -> Option<String> {
     let known = before.and_then(|text| settings::parse(text).ok()).unwrap_or_default();
     let settings = match settings::parse(now) {
         Ok(settings) => settings,
         Err(line) => return Some(format!("line {line} is nothing that git's settings may have")),
     };
-    let is_new = |setting: &&Setting| !setting.is_plain() && !known.contains(setting);
-    let mut keys: Vec<String> = settings.iter().filter(is_new).map(Setting::key).collect();
-    keys.dedup();
-    (!keys.is_empty()).then(|| format!("it sets {}", keys.join(", ")))
+    let counts = |settings: Vec<Setting>| -> Vec<Setting> {
+        settings.into_iter().filter(|setting| !setting.is_plain()).collect()
+    };
+    let (known, settings) = (counts(known), counts(settings));
+    let only = |these: &[Setting], those: &[Setting]| {
+        let these = these.iter().filter(|setting| !those.contains(setting));
+        let mut keys: Vec<String> = these.map(Setting::key).collect();
+        keys.dedup();
+        keys.join(", ")
+    };
+    let (new, gone) = (only(&settings, &known), only(&known, &settings));
+    match (new.is_empty(), gone.is_empty()) {
+        (false, _) => Some(format!("it sets {new}")),
+        // The last of several values counts, so one that is taken away lets another one through.
+        (true, false) => Some(format!("it sets {gone} no more")),
+        (true, true) => (known != settings).then(|| "its settings have another order".to_owned()),
+    }
 }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The guard's folder for one workspace.
@@ -108,18 +108,39 @@ impl Memory {
         self.folder.join("moved").join(number.to_string())
     }
 
+    /// Returns the first number from which on no finding has one and nothing lies in the place
+    /// that goes with it: what was moved away stays there when a person accepts it.
+    pub(super) fn free_number(&self, held: &[Held]) -> io::Result<u64> {
+        let mut last = held.iter().map(|it| it.number).max().unwrap_or(0);
+        match fs::read_dir(self.folder.join("moved")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            entries => {
+                for entry in entries? {
+                    let name = entry?.file_name();
+                    last = last.max(name.to_str().and_then(|it| it.parse().ok()).unwrap_or(0));
+                }
+            }
+        }
+        Ok(last + 1)
+    }
+
     fn make(&self, below: &str) -> io::Result<PathBuf> {
         let folder = self.folder.join(below);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         Ok(folder)
     }
 
-    /// Remembers how a workspace looks before a run.
+    /// Remembers how a workspace looks before a run. Where another one is under way, that is how it
+    /// looked before that: else one could plant what the other hides while the first is looked
+    /// after, and neither would have changed anything.
     ///
     /// # Errors
-    /// The state folder cannot be written.
+    /// The state folder cannot be read or written.
     pub(super) fn begin(&self, call: &str, before: Snapshot) -> io::Result<Running> {
         let path = self.make("runs")?.join(call);
+        // A run whose note is not here any more was looked after before this one starts, and one
+        // whose note is not here yet had changed nothing when `before` was taken.
+        let before = self.under_way()?.unwrap_or(before);
         let unfinished = path.with_extension("new");
         let mut options = File::options();
         options.write(true).create_new(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
@@ -134,6 +155,19 @@ impl Memory {
         Ok(Running { path, _locked: file, before })
     }
 
+    /// Returns how the workspace looked before a run that is under way, if there is one.
+    fn under_way(&self) -> io::Result<Option<Snapshot>> {
+        for entry in fs::read_dir(self.folder.join("runs"))? {
+            let path = entry?.path();
+            match File::open(&path) {
+                _ if path.extension().is_some() => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                file => return Ok(Some(Snapshot::read(file?)?)),
+            }
+        }
+        Ok(None)
+    }
+
     /// Takes over the runs whose supervisors died.
     pub(super) fn left_behind(&self) -> io::Result<Vec<Running>> {
         let mut left = Vec::new();
@@ -143,11 +177,12 @@ impl Memory {
         };
         for entry in entries {
             let path = entry?.path();
-            let mut file = match File::open(&path) {
+            let file = match File::open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 file => file?,
             };
-            if file.try_lock().is_err() {
+            // One that has no name any more was just forgotten by its own supervisor.
+            if file.try_lock().is_err() || file.metadata()?.nlink() == 0 {
                 continue;
             }
             if path.extension().is_some() {
@@ -155,19 +190,7 @@ impl Memory {
                 fs::remove_file(&path)?;
                 continue;
             }
-            let mut text = Vec::new();
-            file.read_to_end(&mut text)?;
-            let written: Written = serde_json::from_slice(&text)?;
-            let mut before = Snapshot::default();
-            for (path, place) in &written.places {
-                before.places.insert(path.path()?, *place);
-            }
-            for (path, content) in &written.kept {
-                before.kept.insert(path.path()?, content.bytes()?);
-            }
-            for (path, kind) in &written.named {
-                before.named.insert(path.path()?, *kind);
-            }
+            let before = Snapshot::read(&file)?;
             left.push(Running { path, _locked: file, before });
         }
         Ok(left)
@@ -210,6 +233,25 @@ impl Memory {
     }
 }
 
+impl Snapshot {
+    fn read(mut file: impl Read) -> io::Result<Self> {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let written: Written = serde_json::from_slice(&text)?;
+        let mut before = Self::default();
+        for (path, place) in &written.places {
+            before.places.insert(path.path()?, *place);
+        }
+        for (path, content) in &written.kept {
+            before.kept.insert(path.path()?, content.bytes()?);
+        }
+        for (path, kind) in &written.named {
+            before.named.insert(path.path()?, *kind);
+        }
+        Ok(before)
+    }
+}
+
 impl Running {
     /// Forgets the run: the workspace was looked at after it.
     ///
@@ -238,6 +280,9 @@ mod tests {
         before.kept.insert(odd, b"\0\x80\xff".to_vec());
         let running = memory.begin("call", before.clone()).expect("written");
         assert!(memory.left_behind().expect("read").is_empty(), "it is held");
+        let other = memory.begin("other", Snapshot::default()).expect("written");
+        assert_eq!(other.before, before, "what one of two changed is no start for the other");
+        other.done().expect("removed");
         drop(running);
         let left = memory.left_behind().expect("read");
         assert_eq!(left.len(), 1);

@@ -64,7 +64,7 @@ impl Guard {
     /// # Errors
     /// The workspace cannot be read.
     pub fn look(&self, running: &Running, workspace: &Workspace) -> io::Result<Changes> {
-        let after = running.before.again(workspace)?;
+        let after = running.before.again(workspace, &workspace.path)?;
         if after == running.before.places {
             return Ok(Changes::default());
         }
@@ -84,7 +84,7 @@ impl Guard {
         found: Vec<Finding>,
     ) -> io::Result<Vec<Held>> {
         let numbers = self.memory.change(|held| {
-            let first = held.iter().map(|it| it.number).max().unwrap_or(0) + 1;
+            let first = self.memory.free_number(held)?;
             let numbers = first..first + found.len() as u64;
             held.extend(numbers.clone().zip(found).map(|(number, finding)| Held {
                 number,
@@ -107,10 +107,7 @@ impl Guard {
 
     fn quarantine(&self, running: &Running, workspace: &Workspace, held: &mut Held) {
         let path = &held.finding.path;
-        // The project's own repository is never moved away whole, and what is not there cannot be.
-        let leads = matches!(held.finding.kind, Kind::Link | Kind::Gitfile);
-        let whole = path.as_os_str().is_empty() || (path == Path::new(judge::TOP) && !leads);
-        if held.finding.is_there && !whole {
+        if held.finding.is_there && !judge::is_kept_whole(path, held.finding.kind) {
             match quarantine::away(workspace, path, &self.memory.moved(held.number)) {
                 Ok(()) => held.is_moved = true,
                 Err(error) => tracing::warn!(%error, path = %path.display(), "stays in place"),

@@ -6,6 +6,8 @@
 use super::judge::{TOP, read};
 use super::settings::{self, Setting};
 use super::walk::{self, Fingerprint, Kind};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::{SFlag, fstat};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -49,8 +51,10 @@ pub(super) fn follow(
         let folder = file.parent().unwrap_or(Path::new(""));
         for (kind, from_file, word) in settings.iter().flat_map(names) {
             let from = if from_file { folder } else { top.as_path() };
-            let Some(place) = below(path, from, word) else { continue };
-            let exists = walk::is_file(&workspace, &place);
+            let Some(place) = below(path, from, Path::new(OsStr::from_bytes(word))) else {
+                continue;
+            };
+            let exists = is_file(&workspace, &place);
             // A word without a slash is more often an argument than a file that is yet to be made.
             let counts = exists || kind != Kind::Hook || word.contains(&b'/');
             if !counts || named.contains_key(&place) || named.len() >= NAMED_MAX {
@@ -66,8 +70,16 @@ pub(super) fn follow(
             }
         }
     }
-    walk::add(workspace, &named, places);
+    walk::add(workspace, path, &named, places);
     named
+}
+
+/// Returns whether a path of the workspace leads to a regular file in it.
+fn is_file(workspace: impl AsFd, path: &Path) -> bool {
+    let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve);
+    let stat = openat2(workspace.as_fd(), path, how).and_then(|file| fstat(&file));
+    stat.is_ok_and(|it| SFlag::from_bits_truncate(it.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG)
 }
 
 /// The folder from which a repository's programs are started.
@@ -97,23 +109,17 @@ fn names(setting: &Setting) -> Vec<(Kind, bool, &[u8])> {
     }
 }
 
-/// Returns the path below the workspace that a name leads to, if it leads into it.
-fn below(workspace: &Path, from: &Path, name: &[u8]) -> Option<PathBuf> {
-    let name = Path::new(OsStr::from_bytes(name));
-    let name = match name.strip_prefix(workspace) {
-        Ok(rest) => rest.to_owned(),
-        Err(_) => from.join(name),
-    };
-    let mut path = PathBuf::new();
-    for part in name.components() {
+/// Makes a path of one below the workspace, by its names alone; none where it leads out.
+pub(super) fn below(workspace: &Path, base: &Path, path: &Path) -> Option<PathBuf> {
+    let whole = workspace.join(base).join(path);
+    let mut clean = PathBuf::new();
+    for part in whole.components() {
         match part {
-            Component::Normal(part) => path.push(part),
-            Component::CurDir => {}
-            Component::ParentDir => path.pop().then_some(())?,
-            Component::RootDir | Component::Prefix(_) => return None,
+            Component::ParentDir => drop(clean.pop()),
+            part => clean.push(part),
         }
     }
-    (!path.as_os_str().is_empty()).then_some(path)
+    clean.strip_prefix(workspace).ok().map(Path::to_owned)
 }
 
 #[cfg(test)]
@@ -123,7 +129,7 @@ mod tests {
     #[test]
     fn a_name_leads_into_the_workspace_or_nowhere() {
         let lead =
-            |from: &str, name: &str| below(Path::new("/srv/app"), Path::new(from), name.as_bytes());
+            |from: &str, name: &str| below(Path::new("/srv/app"), Path::new(from), Path::new(name));
         for (from, name, place) in [
             ("", "./tools/x", Some("tools/x")),
             (".git", "../inc", Some("inc")),
@@ -132,7 +138,8 @@ mod tests {
             ("", "/usr/bin/x", None),
             ("", "../outside", None),
             (".git", "../../outside", None),
-            ("", ".", None),
+            ("", "../../../../srv/app/x", Some("x")),
+            ("", ".", Some("")),
         ] {
             assert_eq!(lead(from, name), place.map(PathBuf::from), "{from} {name}");
         }

@@ -7,7 +7,9 @@ use super::walk::Stamp;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat, renameat};
-use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstatat, mkdirat};
+use nix::sys::stat::{
+    FchmodatFlags, FileStat, Mode, SFlag, fchmod, fchmodat, fstat, fstatat, mkdirat,
+};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, symlinkat, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -48,7 +50,26 @@ fn own(folder: &Path) -> io::Result<OwnedFd> {
 /// As `renameat(2)`; and, where the folder is on another file system, as copying a tree.
 pub(super) fn away(workspace: impl AsFd, path: &Path, folder: &Path) -> io::Result<()> {
     let (from, name) = parent(workspace, path)?;
-    transfer((&from, &name), (&own(folder)?, OsStr::new(CONTENT)))
+    let (from, to) = ((&from, name.as_os_str()), (&own(folder)?, OsStr::new(CONTENT)));
+    match transfer(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            unlock(from)?;
+            transfer(from, to)
+        }
+        done => done,
+    }
+}
+
+/// Lets an ordinary user move a place: the folder it lies in must be writable, and so must the
+/// place itself where it is a folder. A run could have taken that away to keep it where it is.
+fn unlock((folder, name): At<'_>) -> io::Result<()> {
+    let writable = |stat: FileStat| Mode::from_bits_truncate(stat.st_mode & 0o777) | Mode::S_IRWXU;
+    fchmod(folder, writable(fstat(folder)?))?;
+    let stat = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+    if kind(&stat) == SFlag::S_IFDIR {
+        fchmodat(folder, name, writable(stat), FchmodatFlags::FollowSymlink)?;
+    }
+    Ok(())
 }
 
 /// Moves back what was moved away. Nothing that stands in its place is lost.
@@ -215,6 +236,20 @@ mod tests {
         assert_eq!(hook.permissions().mode() & 0o777, 0o754);
         assert_eq!(fs::read_link(top.join("a/.git/out")).expect("a link"), Path::new("../../.."));
         assert!(!held.exists());
+    }
+
+    #[test]
+    fn a_folder_that_may_not_be_written_is_moved_all_the_same() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (top, held) = (dir.path().join("ws"), dir.path().join("held"));
+        fs::create_dir_all(top.join("a/.git/hooks")).expect("folders");
+        for path in ["a/.git", "a"] {
+            let mode = fs::Permissions::from_mode(0o555);
+            fs::set_permissions(top.join(path), mode).expect("a mode");
+        }
+        let workspace = File::open(&top).expect("open");
+        away(&workspace, Path::new("a/.git"), &held).expect("moved");
+        assert!(held.join(CONTENT).join("hooks").exists() && !top.join("a/.git").exists());
     }
 
     #[test]

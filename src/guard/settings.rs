@@ -24,6 +24,11 @@ pub struct Setting {
 pub fn parse(text: &[u8]) -> Result<Vec<Setting>, usize> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut reader = Reader { text, at: 0 };
+    // Git ends a key at a zero byte: `[remote "x.uploadpack\0"]url` would be another one for it.
+    if let Some(zero) = text.iter().position(|byte| *byte == 0) {
+        reader.at = zero;
+        return Err(reader.line());
+    }
     let (mut section, mut subsection) = (String::new(), None);
     let mut settings = Vec::new();
     loop {
@@ -221,7 +226,8 @@ fn is_false(value: Option<&[u8]>) -> bool {
 /// could be taken for an option.
 fn names_a_helper(value: Option<&[u8]>) -> bool {
     let value = value.unwrap_or_default();
-    let word = value.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let of_scheme = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+-.".contains(*byte);
+    let word = value.iter().take_while(of_scheme).count();
     value[word..].starts_with(b"::") || value.starts_with(b"-")
 }
 
@@ -265,6 +271,8 @@ mod tests {
             ("[a]b c", 1),
             ("[a \"b]\nc = d", 1),
             ("[a]\0", 1),
+            ("[a]b = c\0", 1),
+            ("[a]\n[remote \"x.uploadpack\0\"]\nurl = ./h", 2),
         ] {
             let found = keys(text).expect_err(text);
             assert!(found.abs_diff(line) <= 1, "{text:?}: {found}");
@@ -296,6 +304,7 @@ mod tests {
             "[includeIf \"gitdir:/\"]path = x",
             "[remote \"o\"]uploadpack = x",
             "[remote \"o\"]url = ext::sh -c x",
+            "[remote \"o\"]url = a-b.c+d::x",
             "[remote \"o\"]url = -x",
             "[branch \"m\"]remote = ext::x",
             "[remote]url = x",

@@ -5,10 +5,11 @@
 //! started in. Inside of one, objects are passed over: they only hold content.
 
 use super::autoruns::{self, Autorun};
+use super::named::{self, Named};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
-use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
+use nix::sys::stat::{FileStat, SFlag, fstatat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -41,6 +42,8 @@ pub enum Kind {
     Remote,
     /// The list of what is left to do of a rebase or the like: it can name programs.
     Todo,
+    /// How that is merged: it can name a program.
+    Strategy,
     /// A symbolic link where git has files and folders.
     Link,
     /// A folder that cannot be looked into.
@@ -63,6 +66,7 @@ impl Kind {
             Self::Redirect => "redirect",
             Self::Remote => "remote",
             Self::Todo => "todo",
+            Self::Strategy => "strategy",
             Self::Link => "link",
             Self::Unseen => "unseen",
             Self::Autorun => "autorun",
@@ -114,10 +118,16 @@ pub struct Place {
 /// Every place that counts, by its path below the workspace.
 pub type Fingerprint = BTreeMap<PathBuf, Place>;
 
-/// Names of git's folders in which only links count.
-const LINKS_ONLY: [&[u8]; 2] = [b"refs", b"logs"];
 /// Folders that hold what is left to do, and the files in them that can name programs.
-const TODO: [(&[u8], &[u8]); 2] = [(b"rebase-merge", b"git-rebase-todo"), (b"sequencer", b"todo")];
+const TODO: [(&[u8], &[u8], Kind); 4] = [
+    (b"rebase-merge", b"git-rebase-todo", Kind::Todo),
+    (b"rebase-merge", b"strategy", Kind::Strategy),
+    (b"sequencer", b"todo", Kind::Todo),
+    (b"sequencer", b"opts", Kind::Strategy),
+];
+
+/// Most links on the way to one place, as in the kernel.
+const LINKS_MAX: usize = 40;
 
 /// Walks a workspace.
 ///
@@ -126,50 +136,47 @@ const TODO: [(&[u8], &[u8]); 2] = [(b"rebase-merge", b"git-rebase-todo"), (b"seq
 pub fn fingerprint(workspace: impl AsFd) -> io::Result<Fingerprint> {
     let mut walk = Walk { top: workspace.as_fd(), found: BTreeMap::new(), folders: Vec::new() };
     let whole = walk.list(Path::new(""))?;
-    walk.folder(Path::new(""), &whole);
-    while let Some(path) = walk.folders.pop() {
+    walk.folder(Path::new(""), &whole, None);
+    while let Some((path, all_run)) = walk.folders.pop() {
         if let Some(listed) = walk.seen(&path) {
-            walk.folder(&path, &listed);
+            walk.folder(&path, &listed, all_run);
         }
     }
     Ok(walk.found)
 }
 
-/// Adds the files that settings name, where they are none that count already. Links within the
-/// workspace are followed, as git follows them.
-pub(super) fn add(workspace: impl AsFd, named: &BTreeMap<PathBuf, Kind>, to: &mut Fingerprint) {
+/// Adds to a fingerprint what settings name, and what git's own links lead to; `path` is the
+/// workspace's own.
+pub(super) fn add(workspace: impl AsFd, path: &Path, named: &Named, to: &mut Fingerprint) {
     let mut walk = Walk { top: workspace.as_fd(), found: std::mem::take(to), folders: Vec::new() };
-    for (path, kind) in named {
-        if *kind == Kind::Hooks {
-            let Some(listed) = walk.seen(path) else { continue };
-            for (name, kind) in &listed.entries {
-                let kind = if *kind == Type::Symlink { Kind::Link } else { Kind::Hook };
-                walk.stamp(&listed.folder, name, path.join(&**name), kind);
-            }
-        } else if walk.found.get(path).is_none_or(|known| known.kind == Kind::Autorun)
-            && let Ok(stat) = open_within(walk.top, path).and_then(|file| fstat(&file))
-            && type_of(&stat) != SFlag::S_IFDIR
-        {
-            walk.place(&stat, path.clone(), *kind);
-        }
+    let links = walk.found.iter().filter(|(_, place)| place.kind == Kind::Link);
+    let links = links.filter_map(|(link, _)| Some((link.clone(), linked(link)?)));
+    let named = named.iter().map(|(place, kind)| (place.clone(), *kind));
+    let mut leads: Vec<Lead> = links.chain(named).collect();
+    // A link to a link, and so on, is followed as often as git may follow it, and no further.
+    for _ in 0..LINKS_MAX {
+        leads = leads.into_iter().filter_map(|lead| walk.lead(path, lead)).collect();
     }
     *to = walk.found;
 }
 
-/// Returns whether a path of the workspace leads to a regular file in it.
-pub(super) fn is_file(workspace: impl AsFd, path: &Path) -> bool {
-    let stat = open_within(workspace.as_fd(), path).and_then(|file| fstat(&file));
-    stat.is_ok_and(|stat| type_of(&stat) == SFlag::S_IFREG)
+/// A place below the workspace, and what git would take it for.
+type Lead = (PathBuf, Kind);
+
+/// What git takes from behind a link of its own.
+fn linked(path: &Path) -> Option<Kind> {
+    let is_hooks = |path: &Path| path.file_name().is_some_and(|name| name == "hooks");
+    let name = path.file_name()?;
+    match path.parent() {
+        _ if is_hooks(path) => Some(Kind::Hooks),
+        Some(above) if is_hooks(above) => Some(Kind::Hook),
+        _ if name == "config" || name == "config.worktree" => Some(Kind::Settings),
+        _ => None,
+    }
 }
 
 fn type_of(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
-}
-
-fn open_within(top: BorrowedFd<'_>, path: &Path) -> nix::Result<OwnedFd> {
-    let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve);
-    openat2(top, path, how)
 }
 
 /// Looks at the one repository of a workspace.
@@ -186,8 +193,8 @@ pub(super) fn repository(workspace: impl AsFd, path: &Path) -> io::Result<Finger
 struct Walk<'w> {
     top: BorrowedFd<'w>,
     found: Fingerprint,
-    /// Folders that are still to be looked into.
-    folders: Vec<PathBuf>,
+    /// Folders that are still to be looked into, and why every file of one is acted on.
+    folders: Vec<(PathBuf, Option<&'static Autorun>)>,
 }
 
 /// An open folder with what is in it.
@@ -197,15 +204,14 @@ struct Listed {
 }
 
 impl Listed {
-    fn has(&self, name: &[u8], kind: Type) -> bool {
-        self.entries.iter().any(|(known, is)| known.as_bytes() == name && *is == kind)
+    fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
+    /// Returns whether git takes the folder for a repository. It asks of `objects` and `refs` only
+    /// whether they may be searched, which a file that can be executed may, too.
     fn is_repository(&self) -> bool {
-        let folder = |name| self.has(name, Type::Directory) || self.has(name, Type::Symlink);
-        let head = self.has(b"HEAD", Type::File) || self.has(b"HEAD", Type::Symlink);
-        let common = self.has(b"commondir", Type::File) || self.has(b"commondir", Type::Symlink);
-        head && ((folder(b"objects") && folder(b"refs")) || common)
+        self.has("HEAD") && ((self.has("objects") && self.has("refs")) || self.has("commondir"))
     }
 }
 
@@ -268,13 +274,48 @@ impl Walk<'_> {
         self.found.insert(path, Place { kind, stamp });
     }
 
+    /// Looks at what is led to, unless it counts already; where that is a link, gives what it leads
+    /// to in turn.
+    fn lead(&mut self, workspace: &Path, (path, kind): Lead) -> Option<Lead> {
+        if kind == Kind::Hooks
+            && let Ok(listed) = self.list(&path)
+        {
+            for (name, entry) in &listed.entries {
+                let kind = match entry {
+                    Type::Directory => continue,
+                    Type::Symlink => Kind::Link,
+                    _ => Kind::Hook,
+                };
+                self.stamp(&listed.folder, name, path.join(&**name), kind);
+            }
+            return None;
+        }
+        // A folder that cannot be listed is a place of its own already.
+        let (name, above) = (path.file_name()?, path.parent()?);
+        let folder = self.list(above).ok()?.folder;
+        let stat = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+        match type_of(&stat) {
+            SFlag::S_IFLNK => {
+                self.place(&stat, path.clone(), Kind::Link);
+                let to = readlinkat(&folder, name).ok()?;
+                return Some((named::below(workspace, above, Path::new(&to))?, kind));
+            }
+            SFlag::S_IFDIR => {}
+            _ if self.found.get(&path).is_none_or(|known| known.kind == Kind::Autorun) => {
+                self.place(&stat, path, kind);
+            }
+            _ => {}
+        }
+        None
+    }
+
     /// Looks at a folder of the project, and notes those in it.
-    fn folder(&mut self, path: &Path, listed: &Listed) {
+    fn folder(&mut self, path: &Path, listed: &Listed, above: Option<&'static Autorun>) {
         let bare = listed.is_repository();
         if bare {
             self.repository(path, listed);
         }
-        let all_run = autoruns::of_folder(path);
+        let all_run = above.or_else(|| autoruns::of_folder(path));
         for (name, kind) in &listed.entries {
             let below = || path.join(&**name);
             let is_git = name.as_bytes().eq_ignore_ascii_case(b".git");
@@ -287,10 +328,12 @@ impl Walk<'_> {
                 Type::Symlink if is_git => self.stamp(&listed.folder, name, below(), Kind::Link),
                 _ if is_git => self.stamp(&listed.folder, name, below(), Kind::Gitfile),
                 Type::Directory if bare && is_gits(name) => {}
-                Type::Directory => self.folders.push(below()),
+                Type::Directory => self.folders.push((below(), all_run)),
                 _ => {
-                    let found: Option<&Autorun> = all_run.or_else(|| autoruns::of_file(path, name));
-                    if found.is_some() {
+                    let found = all_run.or_else(|| autoruns::of_file(path, name));
+                    // A link can stand in the place of a folder.
+                    let is_link = *kind == Type::Symlink;
+                    if found.is_some() || is_link && autoruns::of_folder(&below()).is_some() {
                         self.stamp(&listed.folder, name, below(), Kind::Autorun);
                     }
                 }
@@ -303,14 +346,16 @@ impl Walk<'_> {
         self.stamp(&listed.folder, OsStr::new("."), path.to_owned(), Kind::Repository);
         for (name, kind) in &listed.entries {
             let below = || path.join(&**name);
-            let file = match (name.as_bytes(), kind) {
+            // On some file systems git finds a name in whatever letters it is written.
+            let lower = name.as_bytes().to_ascii_lowercase();
+            let file = match (lower.as_slice(), kind) {
                 (_, Type::Symlink) => Some(Kind::Link),
                 (_, Type::Directory) => None,
                 (b"config" | b"config.worktree", _) => Some(Kind::Settings),
                 (b"commondir" | b"gitdir", _) => Some(Kind::Redirect),
                 _ => continue,
             };
-            match (file, name.as_bytes()) {
+            match (file, lower.as_slice()) {
                 (Some(kind), _) => self.stamp(&listed.folder, name, below(), kind),
                 (None, b"modules") => self.modules(&below()),
                 (None, b"worktrees") => self.worktrees(&below()),
@@ -320,22 +365,18 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at the files of one of git's folders.
+    /// Looks at the files of one of git's folders. Links count in all of them: git writes through
+    /// some, such as those of `rr-cache`.
     fn files(&mut self, path: &Path, folder: &[u8]) {
-        let todo = TODO.iter().find(|(name, _)| *name == folder);
-        let known = [b"hooks".as_slice(), b"info", b"remotes", b"branches"];
-        let deep = LINKS_ONLY.contains(&folder) || folder == b"hooks";
-        if !deep && !known.contains(&folder) && todo.is_none() {
-            return;
-        }
+        let todo = TODO.iter().filter(|(name, ..)| *name == folder);
         let Some(listed) = self.seen(path) else { return };
         for (name, kind) in &listed.entries {
-            let kind = match (kind, folder, name.as_bytes()) {
-                (Type::Directory, ..) if deep => {
+            let lower = name.as_bytes().to_ascii_lowercase();
+            let kind = match (kind, folder, lower.as_slice()) {
+                (Type::Directory, ..) => {
                     self.files(&path.join(&**name), folder);
                     continue;
                 }
-                (Type::Directory, ..) => continue,
                 (Type::Symlink, ..) => Kind::Link,
                 // Git gives these names as examples, and runs none of them.
                 (_, b"hooks", name) if name.ends_with(b".sample") => continue,
@@ -343,8 +384,10 @@ impl Walk<'_> {
                 (_, b"info", b"attributes") => Kind::Attributes,
                 (_, b"info", b"exclude" | b"sparse-checkout" | b"grafts") => Kind::Excludes,
                 (_, b"remotes" | b"branches", _) => Kind::Remote,
-                (_, _, name) if todo.is_some_and(|(_, file)| *file == name) => Kind::Todo,
-                _ => continue,
+                (_, _, name) => match todo.clone().find(|(_, file, _)| *file == name) {
+                    Some((_, _, kind)) => *kind,
+                    None => continue,
+                },
             };
             self.stamp(&listed.folder, name, path.join(&**name), kind);
         }
@@ -361,7 +404,7 @@ impl Walk<'_> {
         let info = path.join("info");
         let Some(listed) = self.seen(&info) else { return };
         for (name, kind) in &listed.entries {
-            let kind = match (kind, name.as_bytes()) {
+            let kind = match (kind, name.as_bytes().to_ascii_lowercase().as_slice()) {
                 (Type::Symlink, _) => Kind::Link,
                 (_, b"alternates" | b"http-alternates") => Kind::Redirect,
                 _ => continue,

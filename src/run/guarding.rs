@@ -130,7 +130,10 @@ impl Supervisor {
         for (running, folder) in running.into_iter().zip(watched(call)) {
             let guard = self.guard(folder);
             match ending {
-                Ending::Ran { .. } | Ending::Lost { .. } => {
+                // Nothing was executed.
+                Ending::Cancelled { .. } => guard.done(running)?,
+                // One that never ran can have failed after its gate was opened.
+                Ending::Ran { .. } | Ending::Lost { .. } | Ending::NeverRan { .. } => {
                     let mut seen = self.look(&guard, running, folder, recorder)?;
                     if !std::ptr::eq(folder, call.workspace) {
                         seen.found.iter_mut().for_each(|it| it.path = whole(folder, &it.path));
@@ -138,8 +141,6 @@ impl Supervisor {
                     report.found.extend(seen.found);
                     report.noticed.extend(seen.noticed);
                 }
-                // Nothing was executed.
-                Ending::NeverRan { .. } | Ending::Cancelled { .. } => guard.done(running)?,
             }
         }
         Ok(Some(report).filter(|it| !it.found.is_empty() || !it.noticed.is_empty()))

@@ -168,13 +168,18 @@ const POISON: &[(&str, &str, &str, &str)] = &[
 ];
 
 /// Makes a repository with something to commit, merge and show; `./h` leaves `$MARK`.
-const SETUP: &str = "set -e\n\
-    git init -q -b main .; git config user.name t; git config user.email t@t.invalid\n\
-    echo a > f; echo Makefile > .gitignore; git add f; git commit -qm 1; echo b >> f\n\
-    git commit -qam 2; git checkout -q -b side; echo c > g; git add g; git commit -qm 3\n\
-    git checkout -q -b clash HEAD~1; echo d > f; git commit -qam 4; git checkout -q main\n\
-    echo e >> f\n\
-    printf '#!/bin/sh\\necho x >> %s 2>/dev/null\\nexit 0\\n' \"$MARK\" > h; chmod 755 h\n";
+macro_rules! setup {
+    () => {
+        "set -e\n\
+         git init -q -b main .; git config user.name t; git config user.email t@t.invalid\n\
+         echo a > f; echo Makefile > .gitignore; git add f; git commit -qm 1; echo b >> f\n\
+         git commit -qam 2; git checkout -q -b side; echo c > g; git add g; git commit -qm 3\n\
+         git checkout -q -b clash HEAD~1; echo d > f; git commit -qam 4; git checkout -q main\n\
+         echo e >> f\n\
+         printf '#!/bin/sh\\necho x >> %s 2>/dev/null\\nexit 0\\n' \"$MARK\" > h; chmod 755 h\n"
+    };
+}
+const SETUP: &str = setup!();
 
 /// Runs a script of the host's shell in the workspace, as a person would.
 fn person(env: &Env, script: &str) -> bool {
@@ -578,11 +583,20 @@ fn files_that_run_by_themselves_are_reported_and_block_nothing() {
     let Some(env) = Env::new() else { return };
     env.file("pyproject.toml", "[project]\n");
     let script = "echo use > .envrc; mkdir -p .vscode .cargo; echo {} > .vscode/tasks.json\n\
-                  echo > .cargo/config.toml; echo >> pyproject.toml; echo > plain.txt";
+                  echo > .cargo/config.toml; echo >> pyproject.toml; echo > plain.txt\n\
+                  mkdir -p .claude/commands; echo > .claude/commands/x.md; ln -s plain .cursor";
     let answer = build(&env, script);
     let noticed = answer.reply["guard"]["noticed"].as_array().expect("a list").clone();
     let paths: Vec<&str> = noticed.iter().filter_map(|it| it["path"].as_str()).collect();
-    assert_eq!(paths, [".cargo/config.toml", ".envrc", ".vscode/tasks.json", "pyproject.toml"]);
+    let wanted = [
+        ".cargo/config.toml",
+        ".claude/commands/x.md",
+        ".cursor",
+        ".envrc",
+        ".vscode/tasks.json",
+        "pyproject.toml",
+    ];
+    assert_eq!(paths, wanted);
     env.file("plant.sh", "echo use it > .envrc\n");
     let told = env.pinfold(&["run", "--", "make"]).stderr;
     let told = String::from_utf8_lossy(&told);
@@ -647,4 +661,197 @@ fn real_work_raises_no_alarm_and_leaves_sound_repositories() {
         assert!(person(&env, "git fsck --strict"), "git fsck, seed {seed}");
         assert_eq!(env.records_of("guard.found").len(), 0);
     }
+}
+
+/// Ways around a look at the plain places: a name, what the host had before, what a run does then,
+/// and what a person types.
+const AROUND: &[(&str, &str, &str, &str)] = &[
+    (
+        "a bare repository whose references are a file that can be executed",
+        SETUP,
+        "mkdir -p docs/a; cd docs/a; echo 'ref: refs/heads/m' > HEAD; mkdir objects\n\
+         : > refs; chmod 755 refs; git config -f config core.repositoryformatversion 0\n\
+         git config -f config core.worktree ..\n\
+        git config -f config core.fsmonitor \"$PWD/../../h\"",
+        "cd docs/a; git status",
+    ),
+    (
+        "the workspace as a bare repository",
+        "git init -q n; printf '#!/bin/sh\\necho x >> %s\\n' \"$MARK\" > h; chmod 755 h",
+        "mkdir objects refs; echo 'ref: refs/heads/m' > HEAD\n\
+         git config -f config core.repositoryformatversion 0\n\
+        git config -f config core.worktree .\n\
+         git config -f config core.fsmonitor \"$PWD/h\"",
+        "git status",
+    ),
+    (
+        "a nested one next to the workspace as a bare repository",
+        SETUP,
+        "mkdir objects refs; cp .git/HEAD HEAD; git init -q n; cp h n/.git/hooks/post-index-change",
+        "cd n; touch x; git add x",
+    ),
+    (
+        "a file that the project's own settings include",
+        "set -e; mkdir n; cd n; git init -q .; git config include.path ../../shared; cd ..\n\
+         printf '[include]\\npath = more\\n' > shared; printf '[alias]\\na = status\\n' > more\n\
+         printf '#!/bin/sh\\necho x >> %s\\n' \"$MARK\" > h; chmod 755 h",
+        "git config -f more core.fsmonitor \"$PWD/h\"",
+        "cd n; git status",
+    ),
+    (
+        "the folder of hooks that the project's own settings name",
+        "set -e; mkdir -p n/.githooks; cd n; git init -q .; git config core.hooksPath .githooks",
+        "printf '#!/bin/sh\\necho x >> %s\\n' \"$MARK\" > h; chmod 755 h\n\
+         cp h n/.githooks/post-index-change",
+        "cd n; touch x; git add x",
+    ),
+    (
+        "the workspace's folder as that of hooks",
+        "set -e; git init -q .; git config core.hooksPath \"$PWD\"",
+        "printf '#!/bin/sh\\necho x >> %s\\n' \"$MARK\" > post-index-change\n\
+         chmod 755 post-index-change",
+        "touch x; git add x",
+    ),
+    (
+        "the folder of hooks that the project's own link leads to",
+        "set -e; mkdir -p n/shared; cd n; git init -q .; rm -r .git/hooks\n\
+         ln -s ../link .git/hooks; ln -s shared link",
+        "printf '#!/bin/sh\\necho x >> %s\\n' \"$MARK\" > h; chmod 755 h\n\
+         cp h n/shared/post-index-change",
+        "cd n; touch x; git add x",
+    ),
+    (
+        "the hook that the project's own link leads to",
+        "set -e; git init -q n; echo '#!/bin/sh' > lint; chmod 755 lint\n\
+         ln -s ../../../lint n/.git/hooks/post-index-change",
+        "echo \"echo x >> $MARK\" >> lint",
+        "cd n; touch x; git add x",
+    ),
+    (
+        "the second of two values, taken away",
+        "set -e; printf '#!/bin/sh\\necho x >> %s\\n' \"$MARK\" > h; chmod 755 h; git init -q n\n\
+         cd n; git config core.fsmonitor ../h; git config --add core.fsmonitor false",
+        "sed -i '/fsmonitor = false/d' n/.git/config",
+        "cd n; git status",
+    ),
+    (
+        "two values in another order",
+        "set -e; printf '#!/bin/sh\\necho x >> %s\\n' \"$MARK\" > h; chmod 755 h; git init -q n\n\
+         cd n; git config core.fsmonitor ../h; git config --add core.fsmonitor false",
+        "cd n; sed -i '/fsmonitor = false/d' .git/config\n\
+         printf '[core]\\nfsmonitor = false\\nfsmonitor = ../h\\n' >> .git/config",
+        "cd n; git status",
+    ),
+    (
+        "a link that git writes a conflict through",
+        "set -e; git init -q -b main n; cd n; git config user.name t\n\
+         git config user.email t@t.invalid; echo a > f; git add f; git commit -qm 1\n\
+         git checkout -q -b side; echo b > f; git commit -qam 2; git checkout -q main\n\
+         echo c > f; git commit -qam 3; mkdir .git/rr-cache; git merge side || echo d > f\n\
+         git commit -qam 4; git reset -q --hard HEAD~1",
+        "cd n/.git/rr-cache/*; ln -s $MARK thisimage",
+        "cd n; git merge side",
+    ),
+    (
+        "a key that a zero byte ends",
+        "mkdir n",
+        "printf '#!/bin/sh\\necho x >> %s\\n' \"$MARK\" > h; chmod 755 h; git init -q .\n\
+         printf '[remote \"x\"]\\nurl=.\\n' >> .git/config\n\
+        printf '[remote \"x.uploadpack\\000\"]\\nurl=./h\\n' >> .git/config",
+        "git fetch x",
+    ),
+    (
+        "a line of a rebase with a tab",
+        "mkdir n",
+        concat!(
+            setup!(),
+            "git stash -q; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i HEAD~1\n\
+             printf 'exec\\t./h\\n' >> .git/rebase-merge/git-rebase-todo"
+        ),
+        "git rebase --continue",
+    ),
+    (
+        "the name of how a rebase merges",
+        "mkdir n",
+        concat!(
+            setup!(),
+            "git stash -q; mkdir git-merge-x; cp h git-merge-x/h\n\
+             GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i HEAD~1\n\
+             echo x/h > .git/rebase-merge/strategy"
+        ),
+        "git commit -q --allow-empty -m z; git rebase --continue",
+    ),
+];
+
+#[test]
+fn a_way_around_the_plain_places_is_found_and_moved_away() {
+    if !has_programs(&["git", "make"]) {
+        return;
+    }
+    let mut idle = Vec::new();
+    for (name, host, plant, trigger) in AROUND {
+        let Some(env) = Env::new() else { return };
+        assert!(person(&env, host), "{name}: what was there before");
+        person(&env, plant);
+        if !fires(&env, trigger) {
+            idle.push(name);
+            continue;
+        }
+        let Some(env) = Env::new() else { return };
+        assert!(person(&env, host), "{name}: what was there before");
+        let answer = build(&env, plant);
+        assert_ne!(found(&answer), [], "{name}: {answer:?}");
+        assert!(!fires(&env, trigger), "{name}: it fires after the guard has looked");
+    }
+    assert!(idle.is_empty(), "the controls do not fire: {idle:?}");
+}
+
+#[test]
+fn what_is_found_after_an_acceptance_is_moved_away_too() {
+    if !has_programs(&["git", "make"]) {
+        return;
+    }
+    let Some(env) = Env::new() else { return };
+    for (name, number) in [("m", 1), ("n", 2)] {
+        let answer = build(&env, &format!("git init -q {name}; echo {name} > {name}/.git/mine"));
+        assert_eq!(answer.reply["guard"]["found"][0]["number"], number, "{answer:?}");
+        assert!(!env.path(&format!("ws/{name}/.git")).exists(), "{answer:?}");
+        assert_eq!(env.pinfold(&["guard", "accept"]).status.code(), Some(0));
+    }
+    let kept = fs::read_dir(env.path("state/guard")).expect("a folder").flatten().next();
+    let kept = kept.expect("one workspace").path().join("moved");
+    assert_eq!(fs::read(kept.join("1/content/mine")).expect("kept"), b"m\n");
+}
+
+#[test]
+fn one_run_cannot_hide_what_another_planted() {
+    if !has_programs(&["git", "make"]) {
+        return;
+    }
+    let Some(env) = Env::new() else { return };
+    let wait = "while [ ! -e $1 ]; do sleep 0.01; done";
+    let script = format!(
+        "wait() {{ {wait}; }}\ncase $0 in\n*one*) git init -q n; touch planted; wait hidden;;\n\
+         *) mv n/.git/HEAD n/head; mv n/.git n/x; touch hidden; wait looked\n\
+         mv n/x n/.git; mv n/head n/.git/HEAD;;\nesac\n"
+    );
+    env.file("one.sh", &script);
+    env.file("two.sh", &script);
+    env.file("Makefile", "one two:\n\tsh $@.sh\n");
+    let appears = |name: &str| {
+        let start = std::time::Instant::now();
+        while !env.workspace().join(name).exists() {
+            assert!(start.elapsed().as_secs() < 20, "no {name}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    let mut one = env.start(&["--", "make", "one"]);
+    appears("planted");
+    let two = env.start(&["--json", "--", "make", "two"]);
+    appears("hidden");
+    assert!(one.wait().expect("it ends").success());
+    assert_eq!(env.records_of("guard.found").len(), 0, "the first look sees nothing");
+    env.file("looked", "");
+    let answer = Answer::of(two.wait_with_output().expect("it ends"));
+    assert_eq!(found(&answer), [("n/.git".to_owned(), "repository".to_owned())], "{answer:?}");
 }
