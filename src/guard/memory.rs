@@ -5,6 +5,7 @@
 //! supervisor that died, and whoever comes next looks at the workspace in its place.
 
 use super::judge::{Finding, Snapshot};
+use super::quarantine::CONTENT;
 use super::walk::{Kind, Place};
 use nix::fcntl::{AT_FDCWD, OFlag, renameat};
 use serde::{Deserialize, Serialize};
@@ -201,11 +202,16 @@ impl Memory {
     /// # Errors
     /// The state folder cannot be read, or what stands there is nothing that was written there.
     pub(super) fn held(&self) -> io::Result<Vec<Held>> {
-        match fs::read(self.folder.join("found.json")) {
-            Ok(text) => Ok(serde_json::from_slice(&text)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error),
+        let mut held: Vec<Held> = match fs::read(self.folder.join("found.json")) {
+            Ok(text) => serde_json::from_slice(&text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        // A supervisor can die after it moved something away and before it wrote that down.
+        for it in &mut held {
+            it.is_moved |= self.moved(it.number).join(CONTENT).symlink_metadata().is_ok();
         }
+        Ok(held)
     }
 
     /// Changes what is not cleared, while nobody else does.

@@ -20,7 +20,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// The name of what was moved, in a folder of its own.
-const CONTENT: &str = "content";
+pub(super) const CONTENT: &str = "content";
 /// The same while it is copied from another file system.
 const PART: &str = "part";
 
@@ -111,7 +111,11 @@ pub(super) fn exchange(folder: &Path, workspace: impl AsFd, path: &Path) -> io::
     let (to, name) = parent(workspace, path)?;
     let own = own(folder)?;
     let (old, new) = ((&own, OsStr::new("before")), (&own, OsStr::new(CONTENT)));
-    transfer((&to, &name), old)?;
+    match transfer((&to, &name), old) {
+        // It was taken away since, by a person or by an attempt that ended here.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        done => done?,
+    }
     transfer(new, (&to, &name))
 }
 

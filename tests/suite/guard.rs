@@ -824,6 +824,28 @@ fn what_is_found_after_an_acceptance_is_moved_away_too() {
 }
 
 #[test]
+fn what_was_moved_away_comes_back_after_a_crash_and_where_nothing_stands_any_more() {
+    if !has_programs(&["git", "make"]) {
+        return;
+    }
+    let Some(env) = Env::new() else { return };
+    assert!(person(&env, "git init -q n; echo mine > n/.git/hooks/pre-push"));
+    let answer = build(&env, "git init -q m; echo theirs > n/.git/hooks/pre-push");
+    assert_eq!(found(&answer).len(), 2, "{answer:?}");
+    // As if the supervisor had died between the move and what it writes of it.
+    let state = fs::read_dir(env.path("state/guard")).expect("a folder").flatten().next();
+    let list = state.expect("one workspace").path().join("found.json");
+    let text = fs::read_to_string(&list).expect("findings");
+    let crashed = text.replacen("\"is_moved\":true", "\"is_moved\":false", 1);
+    assert_ne!(text, crashed);
+    fs::write(&list, crashed).expect("written");
+    fs::remove_file(env.path("ws/n/.git/hooks/pre-push")).expect("put back");
+    assert_eq!(env.pinfold(&["guard", "restore", "1", "2"]).status.code(), Some(0));
+    assert!(env.path("ws/m/.git/HEAD").exists());
+    assert_eq!(fs::read(env.path("ws/n/.git/hooks/pre-push")).expect("a hook"), b"theirs\n");
+}
+
+#[test]
 fn one_run_cannot_hide_what_another_planted() {
     if !has_programs(&["git", "make"]) {
         return;
