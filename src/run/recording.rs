@@ -165,6 +165,9 @@ impl Recorder {
         let written = self.trail.append_durable(&self.session, &self.call, bodies);
         let became = match (&ended, plan.rung) {
             (None, _) if !lost => "Nothing ran.",
+            (Some(ended), _) if ended.losses.uncovered.is_some() && ended.program.is_some() => {
+                "The command has ended."
+            }
             // Only somebody outside can end a guardian, and then nobody ends its tree.
             (Some(_), Rung::C) => "Its guardian was ended from outside: processes may be left.",
             _ => "The command was killed.",
@@ -337,6 +340,8 @@ fn ran(ended: &Ended) -> Summary {
         None => (None, None),
     };
     let outcome = match stopped {
+        // Whatever else ended the run, nobody knows what it saw.
+        _ if losses.uncovered.is_some() => Outcome::Error,
         Some(Stop::Deadline) => Outcome::Timeout,
         Some(Stop::Cancelled(_)) => Outcome::Cancelled,
         Some(Stop::Uncovered) => Outcome::Error,

@@ -109,10 +109,17 @@ impl Covers {
         }
     }
 
-    /// Returns what was uncovered and nobody has taken yet; for a tree that is gone.
-    pub fn left(&self) -> Vec<Lost> {
-        let told = self.covering.left().into_iter();
-        told.filter_map(|told| self.took(Ok(told)).ok().flatten()).collect()
+    /// Returns what was uncovered and nobody has taken yet, and why a place was uncovered for good;
+    /// for a tree that is gone.
+    pub fn left(&self) -> (Vec<Lost>, Option<Uncovered>) {
+        let mut lost = Vec::new();
+        for told in self.covering.left() {
+            match self.took(told) {
+                Ok(told) => lost.extend(told),
+                Err(why) => return (lost, Some(why)),
+            }
+        }
+        (lost, None)
     }
 
     fn took(&self, told: io::Result<Told>) -> Result<Option<Lost>, Uncovered> {

@@ -189,10 +189,12 @@ impl Losses {
         }
     }
 
-    /// Takes what was told last and ends the helper.
+    /// Takes what was told last and ends the helper. The tree may have ended by itself before
+    /// anybody saw that a place was uncovered for good.
     fn finish(&mut self, covers: Option<Covers>) {
-        let left = covers.map(|covers| covers.left()).unwrap_or_default();
+        let (left, why) = covers.map(|covers| covers.left()).unwrap_or_default();
         left.into_iter().for_each(|lost| self.add(lost));
+        self.uncovered = self.uncovered.take().or(why);
     }
 }
 

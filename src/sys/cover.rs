@@ -187,9 +187,21 @@ impl Covering {
         }
     }
 
-    /// Returns what it has told by now and nobody has taken.
-    pub fn left(&self) -> Vec<Told> {
-        std::iter::from_fn(|| read(self.report.get_ref()).ok()).collect()
+    /// Returns what it has told by now and nobody has taken. The last is an error where the helper
+    /// has ended or tells what nobody understands, as of [`Covering::next`].
+    pub fn left(&self) -> Vec<io::Result<Told>> {
+        let mut left = Vec::new();
+        loop {
+            match read(self.report.get_ref()) {
+                Ok(told) => left.push(Ok(told)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return left,
+                Err(error) => {
+                    left.push(Err(error));
+                    return left;
+                }
+            }
+        }
     }
 }
 
@@ -212,5 +224,23 @@ mod tests {
             assert_eq!(Told::decode(told.encode()), Some(told));
         }
         assert_eq!(Told::decode([0xff; REPORT_BYTES]), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_left_of_a_helper_says_that_it_has_ended() {
+        let ((report, told), (_, stop)) = (fd::pipe().expect("a pipe"), fd::pipe().expect("one"));
+        fd::set_nonblocking(&report).expect("a flag");
+        let report = fd::watched(report).expect("it is watched");
+        let covering = Covering { report, _stop: stop, work: None };
+        let tells = [Told::Lost { place: 0, ns: 1 }, Told::Failed { place: 0, errno: libc::EIO }];
+        for tell in tells {
+            assert_eq!(nix::unistd::write(&told, &tell.encode()), Ok(REPORT_BYTES));
+        }
+        let left: Vec<Told> = covering.left().into_iter().filter_map(Result::ok).collect();
+        assert_eq!(left, tells);
+        assert!(covering.left().is_empty(), "a helper that is there has told everything");
+        drop(told);
+        let [Err(error)] = &covering.left()[..] else { panic!("its end is an error") };
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -2,6 +2,8 @@
 //! covered again, the record says for how long it was off, and as root nothing opened it meanwhile.
 
 use crate::support::{Answer, Env, is_root, skip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -258,4 +260,58 @@ fn a_run_without_masks_of_what_is_there_starts_nothing() {
     env.file(".env", "SECRET\n");
     env.cmd(&["msh", "-c", "true"]);
     assert!(layers(1).contains("covers:inotify"), "{}", layers(1));
+}
+
+/// Returns the helper of a supervisor: the child that shares its memory, and so its words. The
+/// tree's init does so too, until a moment after the command has started.
+fn helper(supervisor: u32) -> Pid {
+    let of = |pid: &str, what: &str| fs::read_to_string(format!("/proc/{pid}/{what}"));
+    let words = of(&supervisor.to_string(), "cmdline").expect("it is there");
+    let parent = format!("PPid:\t{supervisor}\n");
+    let is_like = |pid: &String| {
+        of(pid, "status").is_ok_and(|status| status.contains(&parent))
+            && of(pid, "cmdline").is_ok_and(|found| found == words)
+    };
+    let began = Instant::now();
+    loop {
+        let pids = fs::read_dir("/proc").expect("processes").flatten();
+        let pids = pids.filter_map(|pid| pid.file_name().into_string().ok());
+        if let [helper] = &pids.filter(is_like).collect::<Vec<_>>()[..] {
+            return Pid::from_raw(helper.parse().expect("a process id"));
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "there is one helper");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The command ends, and its helper before it, while the supervisor sees neither.
+#[test]
+fn a_helper_that_ended_before_the_command_did_is_not_passed_over() {
+    let Some(env) = Env::new().map(with_shell) else { return };
+    env.file(".env", "SECRET\n");
+    let signs = ["started", "stop", "over"].map(|name| env.workspace().join(name));
+    let [started, stop, over] = &signs;
+    let script = ": > started; while ! [ -e stop ]; do sleep 0.01; done; : > over";
+    // Which of the two is seen first is left to chance.
+    for ends in [false, true, true, true, true, true, true] {
+        let child = env.start(&["--json", "--", "msh", "-c", script]);
+        wait_for(started);
+        let supervisor = Pid::from_raw(child.id().try_into().expect("a process id"));
+        let helper = helper(child.id());
+        kill(supervisor, Signal::SIGSTOP).expect("it is stopped");
+        if ends {
+            kill(helper, Signal::SIGKILL).expect("it is killed");
+        }
+        fs::write(stop, "").expect("the sign");
+        wait_for(over);
+        std::thread::sleep(Duration::from_millis(50));
+        kill(supervisor, Signal::SIGCONT).expect("it goes on");
+        let answer = Answer::of(child.wait_with_output().expect("it ends"));
+        assert_eq!(answer.outcome(), if ends { "error" } else { "ok" }, "{answer:?}");
+        if ends {
+            let message = answer.reply["message"].as_str().expect("it is said");
+            assert!(message.contains("helper has ended"), "{message}");
+        }
+        signs.iter().for_each(|sign| fs::remove_file(sign).expect("a sign"));
+    }
 }
