@@ -19,8 +19,8 @@ pub(super) fn records(ended: &Ended) -> impl Iterator<Item = Body> {
 
 /// Says what was uncovered, the longest first; `None` where nothing was.
 pub(super) fn message(ended: &Ended) -> Option<String> {
-    let worst = |lost: &&Lost| (!lost.refused, lost.length);
-    let Lost { path, length, refused } = ended.losses.lost.iter().max_by_key(worst)?;
+    let worst = ended.losses.lost.iter().max_by_key(|lost| lost.severity());
+    let Lost { path, length, refused } = worst?;
     let [path] = fit([Text::from(path.as_path()).shown()], PATH_CHARS_MAX);
     let opens = if *refused {
         "opens of it were refused meanwhile"

@@ -39,6 +39,13 @@ pub struct Lost {
     pub refused: bool,
 }
 
+impl Lost {
+    /// Returns by what one loss is worse than another.
+    pub fn severity(&self) -> (bool, Duration) {
+        (!self.refused, self.length)
+    }
+}
+
 /// Why a place is not kept.
 #[derive(Debug)]
 pub struct Uncovered {

@@ -158,7 +158,7 @@ async fn cpu_used_up(group: Option<&Cgroup>, plan: &Plan) {
 /// The masked and protected places that a host program uncovered.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// The first of them.
+    /// The worst of them.
     pub lost: Vec<Lost>,
     /// How many there were beyond those.
     pub more: u64,
@@ -184,8 +184,14 @@ impl Losses {
     fn add(&mut self, lost: Lost) {
         if self.lost.len() < LOST_MAX {
             self.lost.push(lost);
-        } else {
-            self.more += 1;
+            return;
+        }
+        self.more += 1;
+        // The worst are what a reader must know of.
+        if let Some(least) = self.lost.iter_mut().min_by_key(|lost| lost.severity())
+            && least.severity() < lost.severity()
+        {
+            *least = lost;
         }
     }
 
@@ -250,5 +256,24 @@ fn program_status(status: &OwnedFd) -> Option<(wait::Ended, Reached)> {
     match nix::unistd::read(status, &mut bytes) {
         Ok(wait::STATUS_BYTES) => Some(wait::told(bytes)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_losses_the_worst_are_kept_and_the_rest_is_counted() {
+        let lost =
+            |us, refused| Lost { path: "/w/a".into(), length: Duration::from_micros(us), refused };
+        let mut losses = Losses::default();
+        (0..LOST_MAX).for_each(|_| losses.add(lost(500, true)));
+        for (us, refused) in [(900, true), (1, false), (100, true)] {
+            losses.add(lost(us, refused));
+        }
+        assert_eq!((losses.lost.len(), losses.more), (LOST_MAX, 3));
+        let kept = |us, refused| losses.lost.contains(&lost(us, refused));
+        assert!(kept(900, true) && kept(1, false) && !kept(100, true));
     }
 }
