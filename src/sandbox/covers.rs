@@ -7,6 +7,7 @@ use crate::plan::filesystem::Watched;
 use crate::plan::rung::{CLOSES, COVERS};
 use crate::record::Text;
 use crate::sys::cover::{Covering, Keep, Place, Told};
+use nix::errno::Errno;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
@@ -60,9 +61,16 @@ impl fmt::Display for Uncovered {
         match &self.path {
             Some(path) => {
                 let path = Text::from(path.as_path()).shown();
-                write!(out, "{path} cannot be kept covered: {error}")
+                write!(out, "{path} cannot be kept covered: {error}")?;
             }
-            None => write!(out, "masked and protected places cannot be kept covered: {error}"),
+            None => write!(out, "masked and protected places cannot be kept covered: {error}")?,
+        }
+        // The kernel's words are about files and disks, and nothing of that is short.
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EMFILE | Errno::ENOSPC) => out.write_str(
+                "; a limit of the host is reached, see fs.inotify and fs.fanotify in `sysctl -a`",
+            ),
+            _ => Ok(()),
         }
     }
 }
