@@ -123,16 +123,25 @@ impl<'j> Opens<'j> {
     fn is_masked(&self, file: usize) -> Result<bool, i32> {
         let mount = look(file)?.mount;
         let of_run = |place: &&Place| place.refuse && place.mount.load(Relaxed) == mount;
+        let mut places = self.places.iter().filter(of_run).peekable();
+        if places.peek().is_none() {
+            return Ok(false);
+        }
         let mut path = [0; PATH_BYTES_MAX];
-        for place in self.places.iter().filter(of_run) {
-            let path = self.path(file, &mut path)?;
-            let mut folder = [0; PATH_BYTES_MAX];
-            let folder = self.path(place.at.load(Relaxed) as usize, &mut folder)?;
-            let name = path.strip_prefix(folder).and_then(|rest| rest.strip_prefix(b"/"));
-            let Some(name) = name else { continue };
-            let masked = place.name.to_bytes();
-            if name.strip_prefix(masked).is_some_and(|rest| rest.is_empty() || rest == GONE) {
-                return Ok(true);
+        let path = self.path(file, &mut path)?;
+        for place in places {
+            // Whoever opens is waiting, so folders are asked about only where the name fits.
+            let name = place.name.to_bytes();
+            let whole = [
+                path.strip_suffix(name),
+                path.strip_suffix(GONE).and_then(|path| path.strip_suffix(name)),
+            ];
+            for above in whole.into_iter().flatten().filter_map(|above| above.strip_suffix(b"/")) {
+                let mut folder = [0; PATH_BYTES_MAX];
+                let folder = self.path(place.at.load(Relaxed) as usize, &mut folder)?;
+                if above == folder || above.is_empty() && folder == b"/" {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
