@@ -165,15 +165,19 @@ impl Reader<'_> {
                     break;
                 }
                 Some(b'\\') => match self.next()? {
-                    b'\n' => continue,
+                    b'\n' => {}
                     b'n' => value.push(b'\n'),
                     b't' => value.push(b'\t'),
                     b'b' => value.push(8),
                     byte @ (b'"' | b'\\') => value.push(byte),
                     _ => return None,
                 },
-                Some(byte @ (b' ' | b'\t')) if !quoted => {
-                    value.push(byte);
+                // A carriage return is a blank for git, too. It keeps none before the first
+                // character, which may stand on the next line or behind an empty pair of quotes.
+                Some(byte @ (b' ' | b'\t' | b'\r')) if !quoted => {
+                    if !value.is_empty() {
+                        value.push(byte);
+                    }
                     continue;
                 }
                 Some(byte) => value.push(byte),
@@ -255,6 +259,8 @@ mod tests {
         check("[a.B] c = d", &[("a.b.c", Some("d"))]);
         check("[a]b = \" x \" y  # z\nc = d;e\n", &[("a.b", Some(" x  y")), ("a.c", Some("d"))]);
         check("[a]b = c\\\n  d\\n\\\"\n", &[("a.b", Some("c  d\n\""))]);
+        check("[a]b = \rc \\\n\r\n", &[("a.b", Some("c "))]);
+        check("[a]b = \\\n  \"\" c\r", &[("a.b", Some("c"))]);
         check("[a]b =\n[a]c = 1", &[("a.b", Some("")), ("a.c", Some("1"))]);
         check("[include] path = ../x", &[("include.path", Some("../x"))]);
     }
@@ -305,6 +311,9 @@ mod tests {
             "[remote \"o\"]uploadpack = x",
             "[remote \"o\"]url = ext::sh -c x",
             "[remote \"o\"]url = a-b.c+d::x",
+            "[remote \"o\"]url = \rext::sh -c x",
+            "[remote \"o\"]url = \\\n ext::sh -c x",
+            "[remote \"o\"]url = \"\" -x",
             "[remote \"o\"]url = -x",
             "[branch \"m\"]remote = ext::x",
             "[remote]url = x",
