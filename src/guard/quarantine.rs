@@ -10,10 +10,10 @@ use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlink
 use nix::sys::stat::{
     FchmodatFlags, FileStat, Mode, SFlag, fchmod, fchmodat, fstat, fstatat, mkdirat,
 };
-use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, symlinkat, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, Whence, fchownat, lseek, symlinkat, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -128,7 +128,11 @@ fn transfer(from: At<'_>, to: At<'_>) -> io::Result<()> {
     }
     let part = (to.0, OsStr::new(PART));
     remove(part)?;
-    copy(from, part)?;
+    if let Err(error) = copy(from, part) {
+        // A full disk would stay full, and nothing could be recorded any more.
+        remove(part)?;
+        return Err(error);
+    }
     renameat(part.0, part.1, to.0, to.1)?;
     remove(from)
 }
@@ -167,10 +171,10 @@ fn copy(from: At<'_>, to: At<'_>) -> io::Result<()> {
         }
         SFlag::S_IFREG => {
             let read = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-            let mut source = File::from(openat(from.0, from.1, read, Mode::empty())?);
+            let source = File::from(openat(from.0, from.1, read, Mode::empty())?);
             let write = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
             let target = openat(to.0, to.1, write, Mode::from_bits_truncate(0o600))?;
-            io::copy(&mut source, &mut File::from(target))?;
+            copy_data(&source, &File::from(target), stat.st_size)?;
         }
         SFlag::S_IFLNK => {
             let target = readlinkat(from.0, from.1)?;
@@ -179,6 +183,22 @@ fn copy(from: At<'_>, to: At<'_>) -> io::Result<()> {
         _ => return Ok(()),
     }
     give(to.0, to.1, stat.st_mode, (stat.st_uid, Some(stat.st_gid)))
+}
+
+/// Copies what a file holds. Its holes stay holes: a run can make files of any size out of them.
+fn copy_data(source: &File, mut target: &File, size: i64) -> io::Result<()> {
+    let mut at = 0;
+    loop {
+        let start = match lseek(source, at, Whence::SeekData) {
+            Err(Errno::ENXIO) => break,
+            start => start?,
+        };
+        at = lseek(source, start, Whence::SeekHole)?;
+        lseek(source, start, Whence::SeekSet)?;
+        lseek(target, start, Whence::SeekSet)?;
+        io::copy(&mut source.take((at - start).unsigned_abs()), &mut target)?;
+    }
+    target.set_len(size.unsigned_abs())
 }
 
 /// Gives a file its mode and, as root, its owner.
@@ -215,7 +235,7 @@ fn remove(at: At<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 
     #[test]
     fn a_tree_is_moved_and_copied_as_it_is_and_comes_back() {
@@ -223,6 +243,9 @@ mod tests {
         let (top, held) = (dir.path().join("ws"), dir.path().join("held"));
         fs::create_dir_all(top.join("a/.git/hooks")).expect("folders");
         fs::write(top.join("a/.git/hooks/x"), "x").expect("a file");
+        let holes = File::create(top.join("a/.git/holes")).expect("a file");
+        holes.write_at(b"data", 1 << 30).expect("written");
+        holes.set_len(1 << 32).expect("a size");
         symlink("../../..", top.join("a/.git/out")).expect("a link");
         let mode = fs::Permissions::from_mode(0o754);
         fs::set_permissions(top.join("a/.git/hooks/x"), mode).expect("a mode");
@@ -239,6 +262,12 @@ mod tests {
         let hook = fs::metadata(top.join("a/.git/hooks/x")).expect("there");
         assert_eq!(hook.permissions().mode() & 0o777, 0o754);
         assert_eq!(fs::read_link(top.join("a/.git/out")).expect("a link"), Path::new("../../.."));
+        let holes = File::open(top.join("a/.git/holes")).expect("there");
+        let about = holes.metadata().expect("its size");
+        assert!(about.len() == 1 << 32 && about.blocks() < 4096, "{about:?}");
+        let mut data = [0; 6];
+        holes.read_exact_at(&mut data, (1 << 30) - 1).expect("read");
+        assert_eq!(&data, b"\0data\0");
         assert!(!held.exists());
     }
 
