@@ -141,11 +141,11 @@ impl Covers {
         let path = |place: usize| Some(self.places.get(place)?.0.path.clone());
         match told {
             Ok(Told::Ready) => Ok(None),
-            Ok(Told::Lost { place, ns }) => {
-                let lost = self.places.get(place).map(|(watched, refused)| Lost {
+            Ok(Told::Lost { place, ns, refused }) => {
+                let lost = self.places.get(place).map(|(watched, _)| Lost {
                     path: watched.path.clone(),
                     length: Duration::from_nanos(ns),
-                    refused: *refused,
+                    refused,
                 });
                 Ok(lost)
             }

@@ -4,8 +4,9 @@
 //! **helper**, a process beside the tree that shares the supervisor's memory, has entered the run's
 //! mount namespace, because only from inside can anything be mounted there; as an ordinary user it
 //! enters the run's user namespace first, which only a process with one thread may. The kernel
-//! tells it each change of names in the folders that hold the places (`inotify(7)`); it then looks
-//! at every place, whatever the news said, and mounts what is missing.
+//! tells it each change of names in the folders that hold the places and in those above them
+//! (`inotify(7)`); it then looks at every place, whatever the news said, and mounts what is
+//! missing.
 //!
 //! It holds nothing of the supervisor's but three descriptors, and ends with it. A crash of the
 //! helper closes its report, which its reader must take for a place that is open.
@@ -39,6 +40,8 @@ pub enum Keep {
 /// A name in a folder of the view that is kept.
 #[derive(Debug)]
 pub struct Place {
+    /// The folders above the folder, from the top down.
+    above: Vec<CString>,
     /// The folder, from the root of the view.
     folder: CString,
     name: CString,
@@ -53,11 +56,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// Names a place. With `refuse` the run's opens of it are refused while it is not kept, which
-    /// only [`can_refuse`] tells to be possible.
+    /// Names a place in a folder, which is `.` or a path below it. With `refuse` the run's opens of
+    /// it are refused while it is not kept, which only [`can_refuse`] tells to be possible.
     pub fn new(folder: CString, name: CString, keep: Keep, refuse: bool) -> Self {
         let (at, mount, seen_ns) = (AtomicI32::new(-1), AtomicU64::new(0), AtomicI64::new(0));
-        Self { folder, name, keep, refuse, at, mount, seen_ns }
+        let bytes = folder.as_bytes();
+        let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let above = slashes.filter_map(|(end, _)| CString::new(&bytes[..end]).ok()).collect();
+        Self { above, folder, name, keep, refuse, at, mount, seen_ns }
     }
 }
 
@@ -85,6 +91,8 @@ pub enum Told {
         place: usize,
         /// For how long it was off, in nanoseconds.
         ns: u64,
+        /// Whether the run's opens of it were refused meanwhile.
+        refused: bool,
     },
     /// A place cannot be kept; the helper has ended.
     Failed {
@@ -99,8 +107,8 @@ impl Told {
     fn encode(self) -> [u8; REPORT_BYTES] {
         let (kind, place, value) = match self {
             Self::Ready => (0, 0, 0),
-            Self::Lost { place, ns } => (1, place, ns),
-            Self::Failed { place, errno } => (2, place, u64::from(errno.unsigned_abs())),
+            Self::Lost { place, ns, refused } => (1 + u64::from(refused), place, ns),
+            Self::Failed { place, errno } => (3, place, u64::from(errno.unsigned_abs())),
         };
         let head: u64 = kind << 32 | place as u64;
         let mut bytes = [0; REPORT_BYTES];
@@ -116,8 +124,8 @@ impl Told {
         let place = (head & u64::from(u32::MAX)) as usize;
         match head >> 32 {
             0 => Some(Self::Ready),
-            1 => Some(Self::Lost { place, ns: value }),
-            2 => Some(Self::Failed { place, errno: value as i32 }),
+            kind @ (1 | 2) => Some(Self::Lost { place, ns: value, refused: kind == 2 }),
+            3 => Some(Self::Failed { place, errno: value as i32 }),
             _ => None,
         }
     }
@@ -220,7 +228,8 @@ mod tests {
     #[test]
     fn what_the_helper_tells_arrives() {
         let failed = Told::Failed { place: 7, errno: libc::EIO };
-        for told in [Told::Ready, Told::Lost { place: 3, ns: 1 << 40 }, failed] {
+        let lost = |refused| Told::Lost { place: 3, ns: 1 << 40, refused };
+        for told in [Told::Ready, lost(true), lost(false), failed] {
             assert_eq!(Told::decode(told.encode()), Some(told));
         }
         assert_eq!(Told::decode([0xff; REPORT_BYTES]), None);
@@ -232,7 +241,10 @@ mod tests {
         fd::set_nonblocking(&report).expect("a flag");
         let report = fd::watched(report).expect("it is watched");
         let covering = Covering { report, _stop: stop, work: None };
-        let tells = [Told::Lost { place: 0, ns: 1 }, Told::Failed { place: 0, errno: libc::EIO }];
+        let tells = [
+            Told::Lost { place: 0, ns: 1, refused: true },
+            Told::Failed { place: 0, errno: libc::EIO },
+        ];
         for tell in tells {
             assert_eq!(nix::unistd::write(&told, &tell.encode()), Ok(REPORT_BYTES));
         }

@@ -225,6 +225,49 @@ fn a_masked_file_that_becomes_a_link_or_is_made_anew_is_covered_again() {
     }
 }
 
+/// Another folder above the masked file is another file by the same path, also two folders above.
+#[test]
+fn a_folder_above_a_masked_file_that_the_host_replaces_leaves_the_file_covered() {
+    let mask = "[[mask]]\npath = \"{workspace}/a/b/key\"\nwhy = \"m\"\n\
+                [[write]]\npath = \"{workspace}\"\nwhy = \"w\"\n\
+                [[execute]]\npath = \"{system}\"\nwhy = \"a shell\"\n";
+    let near = |env: &Env| {
+        env.file("next/key", "SECRET near\n");
+        fs::rename(env.workspace().join("a/b"), env.workspace().join("old")).expect("it moves");
+        fs::rename(env.workspace().join("next"), env.workspace().join("a/b")).expect("it comes");
+    };
+    let far = |env: &Env| {
+        env.file("next/b/key", "SECRET far\n");
+        fs::rename(env.workspace().join("a"), env.workspace().join("old")).expect("it moves");
+        fs::rename(env.workspace().join("next"), env.workspace().join("a")).expect("it comes");
+    };
+    let anew = |env: &Env| {
+        fs::rename(env.workspace().join("a"), env.workspace().join("old")).expect("it moves");
+        std::thread::sleep(Duration::from_millis(20));
+        env.file("a/b/key", "SECRET anew\n");
+    };
+    // Where the file comes with its folder, nobody watched the folder before.
+    let changes: [&dyn Fn(&Env); 3] = [&near, &far, &anew];
+    for (change, comes_with_folder) in changes.into_iter().zip([true, true, false]) {
+        for (env, covered) in [(Env::without("covers"), false), (Env::new(), true)] {
+            let Some(env) = env else { continue };
+            env.profile("deep", "workspace-write", mask);
+            env.shell("msh", "workspace-write", "deep");
+            env.file("a/b/key", "SECRET first\n");
+            let answer = meanwhile(&env, &reader("a/b/key"), || change(&env));
+            let clean = number(answer.stdout(), "clean");
+            let lost = env.records_of("mask.lost");
+            if covered {
+                assert!(clean >= 3, "{answer:?}");
+                assert_eq!(lost.len(), 1, "{lost:?}");
+                assert!(!comes_with_folder || lost[0]["opens_refused"] == false, "{lost:?}");
+            } else {
+                assert!(clean == 0 && number(answer.stdout(), "seen") > 0, "{answer:?}");
+            }
+        }
+    }
+}
+
 /// git on the host writes its settings by rename, which takes the mount of the file away.
 #[test]
 fn the_settings_of_a_repository_stay_read_only_when_the_host_rewrites_them() {

@@ -120,6 +120,8 @@ struct Helper<'j> {
     job: &'j Job,
     inotify: usize,
     opens: Option<Opens<'j>>,
+    /// The root of the view.
+    root: usize,
     /// The covers, a file and a folder, and what they are.
     covers: [(usize, Found); 2],
 }
@@ -150,29 +152,65 @@ impl<'j> Helper<'j> {
         let [file, folder] = &job.covers;
         let covers = [cover(file).map_err(nowhere)?, cover(folder).map_err(nowhere)?];
         let root = open(CWD, c".").map_err(nowhere)? as usize;
-        let helper = Self { job, inotify, opens, covers };
+        let helper = Self { job, inotify, opens, root, covers };
         for (place, number) in job.places.iter().zip(0..) {
-            let here = |errno| Fault { place: number, errno };
-            helper.watch(place, root).map_err(here)?;
-            helper.restore(place, now_ns()).map_err(here)?;
+            let restored = helper.restore(place, now_ns());
+            restored.map_err(|errno| Fault { place: number, errno })?;
         }
         Ok(helper)
     }
 
-    /// Has the kernel tell what happens to names in a place's folder.
-    fn watch(&self, place: &Place, root: usize) -> Outcome {
-        let folder = open(root, &place.folder)? as usize;
-        place.at.store(folder as i32, Relaxed);
-        place.mount.store(look(folder)?.mount, Relaxed);
+    /// Returns the folder of a place, where its path leads by now; `None` where there is none. The
+    /// host may have put another one there, or in the place of one above it.
+    fn folder(&self, place: &Place) -> Result<Option<usize>, i32> {
+        let known = place.at.load(Relaxed);
+        if let Ok(known) = usize::try_from(known)
+            && let Ok(now) = open(self.root, &place.folder)
+        {
+            let (now, found) = (now as usize, look(now as usize));
+            close(now);
+            if found?.id == look(known)?.id {
+                return Ok(Some(known));
+            }
+        }
+        // What changes behind a watch is told by it, so they are made from the top down.
+        for above in &place.above {
+            match open(self.root, above) {
+                Ok(folder) => {
+                    let watched = self.watch(folder as usize);
+                    close(folder as usize);
+                    watched?;
+                }
+                Err(libc::ENOENT | libc::ENOTDIR) => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        let now = match open(self.root, &place.folder) {
+            Ok(folder) => {
+                self.watch(folder as usize)?;
+                place.mount.store(look(folder as usize)?.mount, Relaxed);
+                if let Some(opens) = self.opens.as_ref().filter(|_| place.refuse) {
+                    opens.watch_here()?;
+                }
+                Some(folder)
+            }
+            Err(libc::ENOENT | libc::ENOTDIR) => None,
+            Err(errno) => return Err(errno),
+        };
+        place.at.store(now.map_or(-1, |folder| folder as i32), Relaxed);
+        if let Ok(known) = usize::try_from(known) {
+            close(known);
+        }
+        Ok(now.map(|folder| folder as usize))
+    }
+
+    /// Has the kernel tell what happens to names in a folder, which becomes the current one.
+    fn watch(&self, folder: usize) -> Outcome {
         // The calls take names only, and the folder's own could lead elsewhere by now.
         call1(libc::SYS_fchdir, folder)?;
         let events = libc::IN_MOVED_TO | libc::IN_MOVED_FROM | libc::IN_CREATE | libc::IN_DELETE;
         let events = (events | libc::IN_ONLYDIR) as usize;
-        call3(libc::SYS_inotify_add_watch, self.inotify, text(c"."), events)?;
-        match &self.opens {
-            Some(opens) if place.refuse => opens.watch_here(),
-            _ => Ok(0),
-        }
+        call3(libc::SYS_inotify_add_watch, self.inotify, text(c"."), events)
     }
 
     /// Covers what is uncovered until the supervisor closes its pipe.
@@ -204,9 +242,12 @@ impl<'j> Helper<'j> {
         let at = news.as_mut_ptr() as usize;
         ignore(call3(libc::SYS_read, self.inotify, at, size_of_val(&news)));
         for (place, number) in self.job.places.iter().zip(0..) {
+            let before = place.at.load(Relaxed);
             let lost = self.restore(place, woke_ns);
             if let Some(ns) = lost.map_err(|errno| Fault { place: number, errno })? {
-                tell(Told::Lost { place: number, ns })?;
+                // Of a folder that was not watched nobody asked whether something may be opened.
+                let refused = place.refuse && place.at.load(Relaxed) == before;
+                tell(Told::Lost { place: number, ns, refused })?;
             }
         }
         Ok(())
@@ -217,9 +258,9 @@ impl<'j> Helper<'j> {
     /// That began when the folder changed last, as far as that lies between the last look at the
     /// place and the news; so it is told too long rather than too short.
     fn restore(&self, place: &Place, woke_ns: i64) -> Result<Option<u64>, i32> {
-        let folder = place.at.load(Relaxed) as usize;
         let mut began_ns = None;
         for _ in 0..TRIES {
+            let Some(folder) = self.folder(place)? else { return Ok(self.kept(place, began_ns)) };
             let file = match open(folder, &place.name) {
                 Ok(file) => file as usize,
                 // Nothing is there that could be read.

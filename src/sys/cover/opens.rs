@@ -122,7 +122,9 @@ impl<'j> Opens<'j> {
     /// Returns whether a file that is being opened is a masked one, seen through the run's mount.
     fn is_masked(&self, file: usize) -> Result<bool, i32> {
         let mount = look(file)?.mount;
-        let of_run = |place: &&Place| place.refuse && place.mount.load(Relaxed) == mount;
+        let of_run = |place: &&Place| {
+            place.refuse && place.at.load(Relaxed) >= 0 && place.mount.load(Relaxed) == mount
+        };
         let mut places = self.places.iter().filter(of_run).peekable();
         if places.peek().is_none() {
             return Ok(false);
