@@ -10,6 +10,7 @@ use super::walk::{Kind, Place};
 use nix::fcntl::{AT_FDCWD, OFlag, renameat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 /// The guard's folder for one workspace.
 #[derive(Debug, Clone)]
 pub(super) struct Memory {
+    state: PathBuf,
+    workspace: PathBuf,
     folder: PathBuf,
 }
 
@@ -99,9 +102,54 @@ pub(super) mod path {
 impl Memory {
     /// Returns the memory of a workspace, whose folder may not be there yet.
     pub(super) fn of(state: &Path, workspace: &Path) -> Self {
-        let digest = Sha256::digest(workspace.as_os_str().as_bytes());
-        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        Self { folder: state.join("guard").join(name) }
+        let (state, workspace) = (state.to_owned(), workspace.to_owned());
+        let folder = state.join("guard").join(name_of(&workspace));
+        Self { state, workspace, folder }
+    }
+
+    /// Returns the folder that lists the workspaces that lie in another one.
+    fn inner(&self, outer: &Path) -> PathBuf {
+        self.state.join("nested").join(name_of(outer))
+    }
+
+    /// Lists this workspace with every folder that it lies in, so that whoever has one of those for
+    /// a workspace finds it.
+    fn register(&self) -> io::Result<()> {
+        for outer in self.workspace.ancestors().skip(1) {
+            let folder = self.inner(outer);
+            let file = folder.join(name_of(&self.workspace));
+            if !file.exists() {
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+                crate::sys::fd::replace(&file, self.workspace.as_os_str().as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the memories of the workspaces that this one lies in, from the inside out, and then
+    /// of those that lie in it.
+    fn around(&self) -> io::Result<Vec<Self>> {
+        let mut others: Vec<PathBuf> =
+            self.workspace.ancestors().skip(1).map(Path::to_owned).collect();
+        match fs::read_dir(self.inner(&self.workspace)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            entries => {
+                for entry in entries? {
+                    let path = fs::read(entry?.path())?;
+                    others.push(std::ffi::OsStr::from_bytes(&path).into());
+                }
+            }
+        }
+        Ok(others.iter().map(|other| Self::of(&self.state, other)).collect())
+    }
+
+    /// Returns what is not cleared in workspaces that lie in this one or that it lies in.
+    pub(super) fn held_around(&self) -> io::Result<Vec<(PathBuf, Held)>> {
+        let mut all = Vec::new();
+        for other in self.around()? {
+            all.extend(other.held()?.into_iter().map(|held| (other.workspace.clone(), held)));
+        }
+        Ok(all)
     }
 
     /// Returns the folder of what was moved away, by the number of its finding.
@@ -133,14 +181,27 @@ impl Memory {
 
     /// Remembers how a workspace looks before a run. Where another one is under way, that is how it
     /// looked before that: else one could plant what the other hides while the first is looked
-    /// after, and neither would have changed anything.
+    /// after, and neither would have changed anything. A run in a workspace that lies in this one,
+    /// or that it lies in, counts as far as both reach.
     ///
     /// # Errors
     /// The state folder cannot be read or written.
     pub(super) fn begin(&self, call: &str, before: Snapshot) -> io::Result<Running> {
+        self.register()?;
         let path = self.make("runs")?.join(call);
         // A run whose note is not here any more was looked after before this one starts, and one
         // whose note is not here yet had changed nothing when `before` was taken.
+        let mut before = before;
+        for other in self.around()? {
+            let Some(theirs) = other.under_way()? else { continue };
+            match self.workspace.strip_prefix(&other.workspace) {
+                Ok(here) => before = theirs.within(here),
+                Err(_) => {
+                    let there = other.workspace.strip_prefix(&self.workspace);
+                    before.put(there.map_err(io::Error::other)?, theirs);
+                }
+            }
+        }
         let before = self.under_way()?.unwrap_or(before);
         let unfinished = path.with_extension("new");
         let mut options = File::options();
@@ -158,7 +219,11 @@ impl Memory {
 
     /// Returns how the workspace looked before a run that is under way, if there is one.
     fn under_way(&self) -> io::Result<Option<Snapshot>> {
-        for entry in fs::read_dir(self.folder.join("runs"))? {
+        let entries = match fs::read_dir(self.folder.join("runs")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            entries => entries?,
+        };
+        for entry in entries {
             let path = entry?.path();
             match File::open(&path) {
                 _ if path.extension().is_some() => {}
@@ -239,7 +304,31 @@ impl Memory {
     }
 }
 
+/// What belongs to a folder, by paths from there.
+fn within<T>(all: BTreeMap<PathBuf, T>, folder: &Path) -> BTreeMap<PathBuf, T> {
+    let below = |(path, it): (PathBuf, T)| Some((path.strip_prefix(folder).ok()?.to_owned(), it));
+    all.into_iter().filter_map(below).collect()
+}
+
+/// Replaces what belongs to a folder.
+fn put<T>(all: &mut BTreeMap<PathBuf, T>, folder: &Path, new: BTreeMap<PathBuf, T>) {
+    all.retain(|path, _| !path.starts_with(folder));
+    all.extend(new.into_iter().map(|(path, it)| (folder.join(path), it)));
+}
+
 impl Snapshot {
+    fn within(self, folder: &Path) -> Self {
+        let Self { places, kept, named } = self;
+        let (places, kept) = (within(places, folder), within(kept, folder));
+        Self { places, kept, named: within(named, folder) }
+    }
+
+    fn put(&mut self, folder: &Path, new: Self) {
+        put(&mut self.places, folder, new.places);
+        put(&mut self.kept, folder, new.kept);
+        put(&mut self.named, folder, new.named);
+    }
+
     fn read(mut file: impl Read) -> io::Result<Self> {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
@@ -266,6 +355,11 @@ impl Running {
     pub(super) fn done(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
+}
+
+fn name_of(workspace: &Path) -> String {
+    let digest = Sha256::digest(workspace.as_os_str().as_bytes());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bytes_of(path: &Path) -> Bytes {

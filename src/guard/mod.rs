@@ -139,6 +139,15 @@ impl Guard {
         self.memory.held()
     }
 
+    /// Returns what is found and not cleared in workspaces that lie in this one or that it lies in,
+    /// each with its workspace.
+    ///
+    /// # Errors
+    /// As [`Guard::held`].
+    pub fn held_around(&self) -> io::Result<Vec<(PathBuf, Held)>> {
+        self.memory.held_around()
+    }
+
     /// Returns the folder of what was moved away for a finding.
     pub fn moved(&self, number: u64) -> PathBuf {
         self.memory.moved(number)

@@ -73,14 +73,17 @@ impl Supervisor {
             return Ok(None);
         }
         for folder in std::iter::once(workspace).chain(registered.map(|it| &it.common)) {
-            let held = self.guard(folder).held().map_err(blind)?;
-            if let Some(first) = held.first() {
+            let guard = self.guard(folder);
+            let here = |held: Held| (folder.path.clone(), held);
+            let mut held = guard.held().map_err(blind)?.into_iter().map(here).collect::<Vec<_>>();
+            held.extend(guard.held_around().map_err(blind)?);
+            if let Some((place, first)) = held.first() {
                 return Ok(Some(format!(
                     "a run left {}: {}; until a person has cleared it (`pinfold guard show \
                      --workspace {}`), every call asks",
                     Text::from(first.finding.path.as_path()).shown(),
                     Text::from(first.finding.what.as_str()).shown(),
-                    Text::from(folder.path.as_path()).shown(),
+                    Text::from(place.as_path()).shown(),
                 )));
             }
         }

@@ -845,35 +845,48 @@ fn what_was_moved_away_comes_back_after_a_crash_and_where_nothing_stands_any_mor
     assert_eq!(fs::read(env.path("ws/n/.git/hooks/pre-push")).expect("a hook"), b"theirs\n");
 }
 
+/// Also where the other run has a folder of the first one's workspace for its own, or the other way
+/// round: then the findings of either block both.
 #[test]
 fn one_run_cannot_hide_what_another_planted() {
     if !has_programs(&["git", "make"]) {
         return;
     }
-    let Some(env) = Env::new() else { return };
-    let wait = "while [ ! -e $1 ]; do sleep 0.01; done";
-    let script = format!(
-        "wait() {{ {wait}; }}\ncase $0 in\n*one*) git init -q n; touch planted; wait hidden;;\n\
-         *) mv n/.git/HEAD n/head; mv n/.git n/x; touch hidden; wait looked\n\
-         mv n/x n/.git; mv n/head n/.git/HEAD;;\nesac\n"
-    );
-    env.file("one.sh", &script);
-    env.file("two.sh", &script);
-    env.file("Makefile", "one two:\n\tsh $@.sh\n");
-    let appears = |name: &str| {
-        let start = std::time::Instant::now();
-        while !env.workspace().join(name).exists() {
-            assert!(start.elapsed().as_secs() < 20, "no {name}");
-            std::thread::sleep(std::time::Duration::from_millis(5));
+    for (one, two) in [("", ""), ("", "sub"), ("sub", "")] {
+        let Some(env) = Env::new() else { return };
+        let path = |workspace: &str| env.workspace().join(workspace).display().to_string();
+        let sub = path("sub");
+        let script = format!(
+            "cd {sub}\nwait() {{ while [ ! -e $1 ]; do sleep 0.01; done; }}\ncase $0 in\n\
+             *one*) git init -q n; touch planted; wait hidden;;\n\
+             *) mv n/.git/HEAD n/head; mv n/.git n/x; touch hidden; wait looked\n\
+             mv n/x n/.git; mv n/head n/.git/HEAD;;\nesac\n"
+        );
+        for workspace in ["", "sub/"] {
+            env.file(&format!("{workspace}one.sh"), &script);
+            env.file(&format!("{workspace}two.sh"), &script);
+            env.file(&format!("{workspace}Makefile"), "one two:\n\tsh $@.sh\n");
         }
-    };
-    let mut one = env.start(&["--", "make", "one"]);
-    appears("planted");
-    let two = env.start(&["--json", "--", "make", "two"]);
-    appears("hidden");
-    assert!(one.wait().expect("it ends").success());
-    assert_eq!(env.records_of("guard.found").len(), 0, "the first look sees nothing");
-    env.file("looked", "");
-    let answer = Answer::of(two.wait_with_output().expect("it ends"));
-    assert_eq!(found(&answer), [("n/.git".to_owned(), "repository".to_owned())], "{answer:?}");
+        let appears = |name: &str| {
+            let start = std::time::Instant::now();
+            while !env.workspace().join("sub").join(name).exists() {
+                assert!(start.elapsed().as_secs() < 20, "no {name}");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        };
+        let mut first = env.start(&["--workspace", &path(one), "--", "make", "one"]);
+        appears("planted");
+        let second = env.start(&["--json", "--workspace", &path(two), "--", "make", "two"]);
+        appears("hidden");
+        assert!(first.wait().expect("it ends").success());
+        assert_eq!(env.records_of("guard.found").len(), 0, "the first look sees nothing");
+        env.file("sub/looked", "");
+        let answer = Answer::of(second.wait_with_output().expect("it ends"));
+        let place = if two.is_empty() { "sub/n/.git" } else { "n/.git" };
+        assert_eq!(found(&answer), [(place.to_owned(), "repository".to_owned())], "{answer:?}");
+        for workspace in ["", "sub"] {
+            let answer = env.run(&["--json", "--workspace", &path(workspace), "--", "ls"]);
+            assert_eq!(answer.refusal(), "nobody-to-ask", "{workspace}: {answer:?}");
+        }
+    }
 }
