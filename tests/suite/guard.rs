@@ -7,8 +7,21 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+/// Has a person's terminal in front of what follows.
+macro_rules! terminal {
+    () => {
+        "python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "
+    };
+}
+
+/// Has git apply a patch from a mail.
+const MAIL: &str = "git commit -qam m; git format-patch -1 --stdout side > ../p; git am -q ../p";
+
 /// The ways in which git starts a program: a name, what makes a repository do it, what a person
 /// types then, and the kind that the guard gives it. `$MARK` is left by the program `./h`.
+///
+/// Not from a repository's own settings come templates (`init.templateDir`), what packs objects
+/// (`uploadpack.packObjectsHook`) and programs that fetch bundles (`fetch.bundleURI`).
 const POISON: &[(&str, &str, &str, &str)] = &[
     ("hook pre-commit", "cp h .git/hooks/pre-commit", "git commit -qam m", "hook"),
     ("hook commit-msg", "cp h .git/hooks/commit-msg", "git commit -qam m", "hook"),
@@ -21,6 +34,31 @@ const POISON: &[(&str, &str, &str, &str)] = &[
     ("hook pre-rebase", "cp h .git/hooks/pre-rebase", "git stash -q; git rebase side", "hook"),
     ("hook post-rewrite", "cp h .git/hooks/post-rewrite", "git commit -q --amend -m x", "hook"),
     ("hook pre-push", "cp h .git/hooks/pre-push", "git push -q ../bare.r main", "hook"),
+    ("hook pre-receive", "cp h .git/hooks/pre-receive", "git push -q \"$PWD\" main:zz", "hook"),
+    ("hook update", "cp h .git/hooks/update", "git push -q \"$PWD\" main:zz", "hook"),
+    ("hook post-receive", "cp h .git/hooks/post-receive", "git push -q \"$PWD\" main:zz", "hook"),
+    ("hook post-update", "cp h .git/hooks/post-update", "git push -q \"$PWD\" main:zz", "hook"),
+    (
+        "hook pre-merge-commit",
+        "cp h .git/hooks/pre-merge-commit",
+        "git commit -qam m; git merge -q --no-ff side",
+        "hook",
+    ),
+    ("hook applypatch-msg", "cp h .git/hooks/applypatch-msg", MAIL, "hook"),
+    ("hook pre-applypatch", "cp h .git/hooks/pre-applypatch", MAIL, "hook"),
+    ("hook post-applypatch", "cp h .git/hooks/post-applypatch", MAIL, "hook"),
+    (
+        "hook proc-receive",
+        "cp h .git/hooks/proc-receive; git config receive.procReceiveRefs refs/for",
+        "git push -q \"$PWD\" main:refs/for/x",
+        "hook",
+    ),
+    (
+        "hook push-to-checkout",
+        "cp h .git/hooks/push-to-checkout; git config receive.denyCurrentBranch updateInstead",
+        "git checkout -qf .; git push -q \"$PWD\" side:main",
+        "hook",
+    ),
     (
         "core.hooksPath",
         "mkdir hk; cp h hk/pre-commit; git config core.hooksPath hk",
@@ -144,6 +182,57 @@ const POISON: &[(&str, &str, &str, &str)] = &[
         "settings",
     ),
     ("tar.x.command", "git config tar.x.command ./h", "git archive --format=x HEAD", "settings"),
+    ("core.pager", "git config core.pager ./h", concat!(terminal!(), "git log"), "settings"),
+    ("pager.status", "git config pager.status ./h", concat!(terminal!(), "git status"), "settings"),
+    (
+        "core.alternateRefsCommand",
+        "cp -r .git alt; git config core.alternateRefsCommand ./h; \
+        echo \"$PWD/alt/objects\" > .git/objects/info/alternates",
+        "git fetch ../bare.r main",
+        "settings",
+    ),
+    (
+        "submodule.x.update",
+        "git init -q s; export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t.invalid \
+        GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@t.invalid; \
+        git -C s commit -q --allow-empty -m 1; git submodule add -q ./s s; git commit -qm s; \
+        git -C s commit -q --allow-empty -m 2; git config submodule.s.update '!../h'",
+        "git submodule update",
+        "settings",
+    ),
+    (
+        "mergetool.x.cmd",
+        "git config mergetool.x.cmd ./h; git config merge.tool x",
+        "git commit -qam m; git merge -q clash; git mergetool -y",
+        "settings",
+    ),
+    ("difftool.x.cmd", "git config difftool.x.cmd ./h", "git difftool -y -t x", "settings"),
+    ("browser.x.cmd", "git config browser.x.cmd ./h", "git web--browse -b x http://a", "settings"),
+    (
+        "man.x.cmd",
+        "git config man.x.cmd ./h; git config man.viewer x",
+        "git help -m git",
+        "settings",
+    ),
+    (
+        "a transport that is a program",
+        "git config protocol.ext.allow always; git config remote.o.url ext::./h",
+        "git fetch o",
+        "settings",
+    ),
+    (
+        "url.x.insteadOf",
+        "git config protocol.ext.allow always; \
+        git config 'url.ext::./h .insteadOf' https://",
+        "git fetch https://a.invalid/x",
+        "settings",
+    ),
+    (
+        "credential.x.helper",
+        "git config credential.https://a.invalid.helper \"!$PWD/h\"",
+        "printf 'protocol=https\\nhost=a.invalid\\n\\n' | git credential fill",
+        "settings",
+    ),
     (
         "core.attributesFile",
         "echo 'f filter=x' > at; git config core.attributesFile ../at; \
@@ -234,7 +323,7 @@ fn e03_e05_e07_e08_e11_every_setting_by_which_git_starts_a_program_is_found_and_
 }
 
 fn poison(chosen: fn(&str) -> bool) {
-    if !has_programs(&["git", "make"]) {
+    if !has_programs(&["git", "make", "python3"]) {
         return;
     }
     let mut idle = Vec::new();
