@@ -65,7 +65,7 @@ fn with_a_state_folder_of_its_own_pinfold_touches_no_other_place() {
     expected.insert("state".to_owned());
     assert_eq!(names(env.path("").as_path()), expected);
     let state = names(&env.path("state"));
-    let known = ["cache", "guard", "trail", "uids"].map(str::to_owned);
+    let known = ["cache", "guard", "nested", "trail", "uids"].map(str::to_owned);
     assert!(state.iter().all(|name| known.contains(name)), "{state:?}");
     assert_eq!(names(&env.workspace()), ["made".to_owned()].into());
 }
