@@ -256,7 +256,10 @@ impl<W: AsFd> Judge<'_, W> {
         let is_repository =
             |path: &&Path| places.get(*path).is_some_and(|it| it.kind == Kind::Repository);
         let repository = path.ancestors().skip(1).find(is_repository);
-        if counts && repository.is_some_and(|path| after.contains_key(path)) {
+        let named = &self.before.named;
+        let is_named = named.contains_key(path)
+            || path.parent().is_some_and(|above| named.get(above) == Some(&Kind::Hooks));
+        if counts && (is_named || repository.is_some_and(|path| after.contains_key(path))) {
             let (path, kind, what) = (path.to_owned(), place.kind, "it is gone".to_owned());
             self.changes.found.push(Finding { path, kind, what, is_there: false });
         }
