@@ -228,7 +228,7 @@ impl Memory {
             match File::open(&path) {
                 _ if path.extension().is_some() => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                file => return Ok(Some(Snapshot::read(file?)?)),
+                file => return Snapshot::of_note(file?, &path).map(Some),
             }
         }
         Ok(None)
@@ -256,7 +256,7 @@ impl Memory {
                 fs::remove_file(&path)?;
                 continue;
             }
-            let before = Snapshot::read(&file)?;
+            let before = Snapshot::of_note(&file, &path)?;
             left.push(Running { path, _locked: file, before });
         }
         Ok(left)
@@ -327,6 +327,15 @@ impl Snapshot {
         put(&mut self.places, folder, new.places);
         put(&mut self.kept, folder, new.kept);
         put(&mut self.named, folder, new.named);
+    }
+
+    /// Reads a note, which is whole unless the host lost its power.
+    fn of_note(file: impl Read, path: &Path) -> io::Result<Self> {
+        Self::read(file).map_err(|error| {
+            tracing::error!(%error, "what was noted before a run is not whole");
+            let path = path.display();
+            io::Error::other(format!("{path} is not whole; look at the workspace and remove it"))
+        })
     }
 
     fn read(mut file: impl Read) -> io::Result<Self> {

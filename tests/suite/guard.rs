@@ -430,6 +430,13 @@ fn e04_a_file_of_the_project_that_settings_name_is_looked_after() {
         let wanted = [((*path).to_owned(), (*kind).to_owned())];
         assert_eq!(found(&answer), wanted, "{host}: {answer:?}");
         assert!(!fires(&env, trigger), "{host}: it fires after the guard has looked");
+        // One that is taken away is put back.
+        assert_eq!(env.pinfold(&["guard", "accept"]).status.code(), Some(0));
+        if env.path("ws").join(path).exists() {
+            let answer = build(&env, &format!("rm {path}"));
+            assert_eq!(found(&answer), wanted, "{host}: {answer:?}");
+            assert!(env.path("ws").join(path).exists(), "{host}: {answer:?}");
+        }
     }
 }
 
@@ -501,6 +508,28 @@ fn a_supervisor_that_dies_before_it_looked_is_made_up_for() {
     assert_eq!(answer.refusal(), "nobody-to-ask", "{answer:?}");
     assert!(!env.path("ws/n/.git").exists());
     assert_eq!(env.records_of("guard.found").len(), 1);
+}
+
+/// What is left of a note when the host lost its power says what to do.
+#[test]
+fn a_note_that_is_not_whole_refuses_and_names_itself() {
+    if !has_programs(&["make"]) {
+        return;
+    }
+    let Some(env) = Env::new() else { return };
+    build(&env, "true");
+    let folder = fs::read_dir(env.path("state/guard")).expect("a folder").flatten().next();
+    let note = folder.expect("one workspace").path().join("runs/empty");
+    fs::write(&note, "").expect("a note");
+    let answer = env.cmd(&["ls"]);
+    assert_eq!(answer.refusal(), "host", "{answer:?}");
+    let message = answer.reply["message"].as_str().unwrap_or_default();
+    assert!(
+        message.contains("runs/empty is not whole") && message.contains("remove it"),
+        "{message}"
+    );
+    fs::remove_file(&note).expect("removed");
+    assert_eq!(env.cmd(&["ls"]).code, 0);
 }
 
 #[test]
