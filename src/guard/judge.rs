@@ -6,7 +6,7 @@ use super::autoruns;
 use super::named::{self, Named};
 use super::settings::{self, Setting};
 use super::walk::{self, Fingerprint, Kind, Place};
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::OFlag;
 use nix::sys::stat::SFlag;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -131,13 +131,8 @@ fn is_kept(kind: Kind) -> bool {
 /// Reads a small file below the workspace, without a link on the way.
 pub(super) fn read(workspace: impl AsFd, path: &Path) -> io::Result<Vec<u8>> {
     // A pipe would make the opening wait.
-    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let how = OpenHow::new().flags(flags).resolve(
-        ResolveFlag::RESOLVE_BENEATH
-            | ResolveFlag::RESOLVE_NO_SYMLINKS
-            | ResolveFlag::RESOLVE_NO_MAGICLINKS,
-    );
-    let file = File::from(openat2(workspace.as_fd(), path, how)?);
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = File::from(walk::open_below(workspace, path, flags)?);
     let mode = nix::sys::stat::fstat(&file)?.st_mode;
     if SFlag::from_bits_truncate(mode) & SFlag::S_IFMT != SFlag::S_IFREG {
         return Err(io::Error::other("it is not a regular file"));

@@ -3,10 +3,10 @@
 //! Every name is looked up below the workspace's own descriptor without following a link, so that
 //! no name in it decides what is moved or where something is written.
 
-use super::walk::Stamp;
+use super::walk::{Stamp, open_below};
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat, renameat};
+use nix::fcntl::{AtFlags, OFlag, openat, readlinkat, renameat};
 use nix::sys::stat::{
     FchmodatFlags, FileStat, Mode, SFlag, fchmod, fchmodat, fstat, fstatat, mkdirat,
 };
@@ -27,14 +27,8 @@ const PART: &str = "part";
 /// Opens the folder of a place without following a link, and gives the place's name in it.
 fn parent(workspace: impl AsFd, path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let name = path.file_name().ok_or_else(|| io::Error::from(Errno::EINVAL))?.to_owned();
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let how = OpenHow::new().flags(flags).resolve(
-        ResolveFlag::RESOLVE_BENEATH
-            | ResolveFlag::RESOLVE_NO_SYMLINKS
-            | ResolveFlag::RESOLVE_NO_MAGICLINKS,
-    );
-    Ok((openat2(workspace.as_fd(), above.unwrap_or(Path::new(".")), how)?, name))
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+    Ok((open_below(workspace, path.parent().unwrap_or(Path::new("")), flags)?, name))
 }
 
 /// Opens a folder of the guard's own.

@@ -145,6 +145,17 @@ pub fn fingerprint(workspace: impl AsFd) -> io::Result<Fingerprint> {
     Ok(walk.found)
 }
 
+/// Opens what lies below a workspace, or the workspace itself, without a link on the way.
+pub(super) fn open_below(workspace: impl AsFd, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(
+        ResolveFlag::RESOLVE_BENEATH
+            | ResolveFlag::RESOLVE_NO_SYMLINKS
+            | ResolveFlag::RESOLVE_NO_MAGICLINKS,
+    );
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    openat2(workspace, path, how)
+}
+
 /// Adds to a fingerprint what settings name, and what git's own links lead to; `path` is the
 /// workspace's own.
 pub(super) fn add(workspace: impl AsFd, path: &Path, named: &Named, to: &mut Fingerprint) {
@@ -216,16 +227,13 @@ impl Listed {
 }
 
 impl Walk<'_> {
+    fn open(&self, path: &Path) -> nix::Result<OwnedFd> {
+        open_below(self.top, path, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK)
+    }
+
     /// Opens a folder below the workspace, without a link on the way, and lists it.
     fn list(&self, path: &Path) -> io::Result<Listed> {
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-        let how = OpenHow::new().flags(flags).resolve(
-            ResolveFlag::RESOLVE_BENEATH
-                | ResolveFlag::RESOLVE_NO_SYMLINKS
-                | ResolveFlag::RESOLVE_NO_MAGICLINKS,
-        );
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let folder = openat2(self.top, path, how)?;
+        let folder = self.open(path)?;
         let mut dir = Dir::from_fd(folder.try_clone()?)?;
         let mut entries = Vec::new();
         for entry in dir.iter() {
@@ -290,9 +298,9 @@ impl Walk<'_> {
             }
             return None;
         }
-        // A folder that cannot be listed is a place of its own already.
+        // A folder that cannot be opened is a place of its own already.
         let (name, above) = (path.file_name()?, path.parent()?);
-        let folder = self.list(above).ok()?.folder;
+        let folder = self.open(above).ok()?;
         let stat = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
         match type_of(&stat) {
             SFlag::S_IFLNK => {
